@@ -60,6 +60,8 @@ class Estimator:
     # inputs and columns of plans -> columns that are equal where plans are one choice under
     # several names; the best of them stands for all
     alike: Callable[[Any, Mapping[str, np.ndarray]], Mapping[str, np.ndarray]] | None = None
+    # recipe -> what each rule of `candidates` refuses, in words, by the name of the rule
+    reasons: Callable[[Any], Mapping[str, str]] | None = None
     # every plan that a study tries, legal or not; by default the legal plans
     tried: Callable[[Any, Any], Mapping[str, np.ndarray]] | None = None
     # numbers of the inputs that, if given, must equal the product of these plan fields

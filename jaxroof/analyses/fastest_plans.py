@@ -9,24 +9,23 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.analyses.least_memory import count_of, machine_of, reports, with_plans
-from jaxroof.analyses.no_legal_plan import NoLegalPlan, no_legal_plan
 from jaxroof.analyses.own_plan import filled_in, place_of
 from jaxroof.analyses.plan_question import Question, Rules, question_of
 from jaxroof.analyses.result_metadata import parts_of
 from jaxroof.catalog.chip import Chip
 from jaxroof.catalog.lookup import with_chip
 from jaxroof.engine.grid.effective import check_effective
+from jaxroof.engine.search.none_legal import NoLegalPlan, none_legal
 from jaxroof.engine.search.one_machine import OneMachine
 from jaxroof.engine.search.problem import check_top
 from jaxroof.errors import InputError
 from jaxroof.estimator import TIE
 from jaxroof.estimators.training.envelope import inside, reasons_outside
 from jaxroof.estimators.training.interval import REGIMES, half_width_within_source, of_own_runs
-from jaxroof.estimators.training.legality import rules
 from jaxroof.estimators.training.plan_time import plan_time
+from jaxroof.estimators.training.plans import reasons
 from jaxroof.estimators.training.precision import with_precision
 from jaxroof.estimators.training.step import training
-from jaxroof.estimators.training.training_recipe import memory_recipe
 from jaxroof.records import with_named_absences
 from jaxroof.units import percent
 
@@ -99,7 +98,7 @@ def fastest_of(asked: Question, size: int, top: int = 1, own: str | None = None)
     check_top(top)
     machine = machine_of(asked, size, training)
     if not machine.plans.size:
-        raise NoLegalPlan(no_legal_plan(asked, [size], machine.refused, size))
+        raise NoLegalPlan(none_legal(machine.question, machine.refused))
     if not len(machine.fitting):
         raise NoPlanFits(
             f"plan: none of {machine.plans.size:,} legal ones fits on {size:,} accelerators; "
@@ -147,7 +146,7 @@ def _told(asked: Question, size: int, machine: OneMachine, top: int, own: str | 
     return data.assign({**_of_layers(machine, shown), **made}).assign_attrs(
         where=json.dumps([str(rule) for rule in asked.constraints]),
         refused=json.dumps(machine.refused),
-        reasons=json.dumps({rule.name: rule.words for rule in rules(memory_recipe(asked.recipe))}),
+        reasons=json.dumps(reasons(asked.recipe)),
         regime=REGIMES[place].words + ", own runs" * bool(own_runs),
         outside=json.dumps(_outside(asked, data.isel(plan=0))),
         software_year=float(asked.inputs.software.year),

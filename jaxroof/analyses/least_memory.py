@@ -9,26 +9,24 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from jaxroof.analyses.no_legal_plan import NoLegalPlan, no_legal_plan
 from jaxroof.analyses.own_plan import filled_in, place_of
 from jaxroof.analyses.plan_question import Question, Rules, question_of
 from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance
 from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.search.candidates import plan_product
 from jaxroof.engine.search.distinct_rows import distinct_rows
+from jaxroof.engine.search.none_legal import NoLegalPlan, none_legal
 from jaxroof.engine.search.one_machine import OneMachine, one_machine
 from jaxroof.engine.search.plan_needs import needs_of
 from jaxroof.engine.search.problem import SearchProblem, check_top, searchable_report
 from jaxroof.errors import refusal
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.training.inputs import TrainingPlan
-from jaxroof.estimators.training.legality import rules
 from jaxroof.estimators.training.memory_step import (
     fewest_state_bytes,
     stage_memory,
 )
-from jaxroof.estimators.training.plans import STATES, cluster_sizes
-from jaxroof.estimators.training.training_recipe import memory_recipe
+from jaxroof.estimators.training.plans import STATES, cluster_sizes, reasons
 
 ALIKE = math.prod(map(len, STATES.values()))  # plans of the same degrees and microbatch
 MOST = 16384  # accelerators that are tried for the fewest that hold a step
@@ -93,7 +91,8 @@ def least_memory_of(
     size, tried = (sizes[0], 1) if gpus is not None else _leanest(asked, sizes, progress)[:2]
     machine = machine_of(asked, size)
     if not machine.plans.size:
-        raise NoLegalPlan(no_legal_plan(asked, sizes, machine.refused, most))
+        tried_to = most if gpus is None and len(sizes) > 1 else None
+        raise NoLegalPlan(none_legal(machine.question, machine.refused, tried_to))
     data = reports(machine, _first(machine, top))
     whole = _whole(asked, machine, size, tried)
     if own is not None:
@@ -104,7 +103,7 @@ def least_memory_of(
         options=json.dumps({"gpus": gpus and float(gpus), "most": most, "own": own}),
         where=json.dumps([str(rule) for rule in constraints]),
         refused=json.dumps(machine.refused),
-        reasons=json.dumps({rule.name: rule.words for rule in rules(memory_recipe(recipe))}),
+        reasons=json.dumps(reasons(recipe)),
     )
 
 

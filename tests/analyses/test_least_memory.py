@@ -9,10 +9,10 @@ import xarray as xr
 
 import jaxroof as jr
 from jaxroof.analyses.least_memory import machine_of, with_plans
-from jaxroof.analyses.no_legal_plan import NoLegalPlan
 from jaxroof.analyses.plan_question import Question
 from jaxroof.catalog.lookup import device
 from jaxroof.engine.grid.evaluate import evaluate_points
+from jaxroof.engine.search.none_legal import NoLegalPlan
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.inputs import StageInputs, TrainingPlan

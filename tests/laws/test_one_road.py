@@ -136,3 +136,26 @@ def test_a_chip_is_of_one_named_system(system, axes, words):
         asked["system"] = system
     with pytest.raises(jr.InputError, match=words):
         jr.search("training", **asked, axes=axes, chip="blackwell")
+
+
+@pytest.mark.parametrize("where", ["", "tp=1,dp=1,pp=1,cp=1"])
+@pytest.mark.parametrize("size", [13, 500])
+def test_where_nothing_is_legal_every_road_says_the_same(size, where, jaxroof):
+    """The same reason and the same near numbers; over axes such a point is NaN with its reason."""
+    asked = {"model": "llama3-8b", "system": "h100-nvs8", "gpus": size, "global_batch": 64}
+    found = jr.search("training", **asked, where=where or ())
+    words = found.attrs["none_legal"]
+    assert f"none is legal on {size} accelerators" in words
+    assert "; refused are " in words
+    for ask in (jr.fastest_plans, jr.least_memory):
+        with pytest.raises(jr.InputError) as raised:
+            ask(**asked, where=where)
+        assert str(raised.value) == words
+    rule = f" --where {where}" if where else ""
+    line = f"search --model llama3-8b --system h100-nvs8 --gpus {size} --batch 64{rule}"
+    assert " ".join(jaxroof(line).err.split()) == f"jaxroof: {words}"
+    several = {name: value for name, value in asked.items() if name != "gpus"}
+    grid = jr.search("training", **several, where=where or (), axes={"gpus": [size, 8, 1]})
+    assert np.isnan(grid.step_time.values[0])
+    assert int(grid.reason[0]) == 2
+    assert "none_legal" not in grid.attrs

@@ -8,11 +8,11 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.analyses.fastest_plans import fastest_of
-from jaxroof.analyses.no_legal_plan import NoLegalPlan
 from jaxroof.analyses.result_metadata import about, head_of, said_of
 from jaxroof.app.answers.rules import unmet
 from jaxroof.app.question import Asked, asked
 from jaxroof.app.state import TRAINING, State
+from jaxroof.engine.search.none_legal import NoLegalPlan
 from jaxroof.engine.search.search import search
 from jaxroof.errors import InputError, listing
 from jaxroof.units import percent, seconds, size

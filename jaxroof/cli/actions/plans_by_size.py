@@ -7,8 +7,8 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.analyses.fastest_plans import NoPlanFits
-from jaxroof.analyses.no_legal_plan import NoLegalPlan
 from jaxroof.cli.actions.outputs import write_or_draw
+from jaxroof.engine.search.none_legal import NoLegalPlan
 from jaxroof.io.formats import CSV
 
 

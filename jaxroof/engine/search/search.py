@@ -13,6 +13,7 @@ from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance, sta
 from jaxroof.engine.grid.evaluate import evaluate_points, ravel_grid
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.driver import SearchResult, best_plans
+from jaxroof.engine.search.none_legal import none_legal
 from jaxroof.engine.search.problem import (
     NO_LEGAL_PLAN,
     SearchProblem,
@@ -55,7 +56,8 @@ def search(
     Returns: a Dataset over the axes (and ``rank`` if top > 1) of the winners' plan fields and
     results, ``plans_legal``, ``plans_feasible``, the least need and how far it exceeds the limit.
     Where no plan fits, ``feasible`` is false, ``reason`` says why, floats are NaN and whole numbers
-    are -1.
+    are -1. Where none is legal and there are no axes, the attribute ``none_legal`` says which rules
+    refuse them and on which near numbers of accelerators one is, as the command does.
     Raises: InputError for anything that is not a grid of this estimator.
     """
     every, asked = check_searches(
@@ -124,6 +126,8 @@ def search_dataset(
         refused=refused,
         combinations=str(sum(one.combinations for _, one in found)),
     )
+    if not axes and not found[0][1].legal.item():
+        attrs["none_legal"] = none_legal(question, refused)
     result = dataset(columns, axes, question.inputs, meanings, attrs)
     if question.top == 1:
         return result.isel(rank=0, drop=True)

@@ -17,7 +17,7 @@ from jaxroof.estimators.training.memory_model import counts, memory_model
 from jaxroof.estimators.training.memory_recipe import MemoryRecipe
 from jaxroof.estimators.training.memory_report import StageMemory
 from jaxroof.estimators.training.model_size import size
-from jaxroof.estimators.training.plans import DEGREES, alike, plans
+from jaxroof.estimators.training.plans import DEGREES, alike, plans, reasons
 from jaxroof.estimators.training.precision import expand_settings
 from jaxroof.estimators.training.stage_memory import amounts, host_bytes, of_stage
 from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
@@ -165,6 +165,7 @@ stage_memory = Estimator(
     step=fullest_stage,
     candidates=plans,
     alike=alike,
+    reasons=reasons,
     structural=("gpus", "global_batch", "model"),
     objective="device",
     need="device",

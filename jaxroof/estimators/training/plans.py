@@ -107,6 +107,11 @@ def _ordered(rows: Columns) -> Columns:
     return rows_where(columns, np.lexsort([columns[field] for field in reversed(fields)]))
 
 
+def reasons(recipe: TrainingRecipe) -> dict[str, str]:
+    """Return what each rule refuses, in words."""
+    return {rule.name: rule.words for rule in rules(memory_recipe(recipe))}
+
+
 def alike(inputs: TrainingInputs, plans: Mapping[str, np.ndarray]) -> Columns:
     """Return columns that are equal where plans differ only in name.
 

@@ -25,7 +25,7 @@ from jaxroof.estimators.training.memory_step import example as example_of_memory
 from jaxroof.estimators.training.model_flops import token_flops
 from jaxroof.estimators.training.offload_time import offload_time
 from jaxroof.estimators.training.plan_time import chip_of, layer, time_of_layers, timed_plan
-from jaxroof.estimators.training.plans import DEGREES, alike, plans
+from jaxroof.estimators.training.plans import DEGREES, alike, plans, reasons
 from jaxroof.estimators.training.precision import expand_settings
 from jaxroof.estimators.training.report import TrainingReport
 from jaxroof.estimators.training.stage_time import ROUTES, SHORTER, late, stage_layers
@@ -189,6 +189,7 @@ training = Estimator(
     step=step,
     candidates=plans,
     alike=alike,
+    reasons=reasons,
     structural=("gpus", "global_batch", "model"),
     objective="step_time",
     need="memory",

@@ -1,0 +1,61 @@
+"""No plan is legal: why, and on which numbers of accelerators one is."""
+
+from collections.abc import Mapping
+
+from jaxroof.engine.search.candidates import plan_product
+from jaxroof.engine.search.problem import SearchProblem
+from jaxroof.errors import InputError, listing
+from jaxroof.records import get_at, replace_at
+
+SIZE = "gpus"  # the product of a plan's degrees, for estimators that have one
+NODE, NEAR = 8, 17  # accelerators by which other numbers are tried, and how many such steps
+SAID = 3  # rules that are named
+
+
+class NoLegalPlan(InputError):
+    """No plan is legal on the accelerators that are asked for."""
+
+
+def none_legal(question: SearchProblem, refused: Mapping[str, int], most: int | None = None) -> str:
+    """Return in words that no plan is legal, what would be, and which rules refuse them.
+
+    Arguments: a problem without axes; ``most``, if every number of accelerators up to it was tried.
+    """
+    given = f" with {' and '.join(map(str, question.where))}" if question.where else ""
+    if SIZE not in question.estimator.products:
+        return f"plan: none is legal{given}; expected other inputs or rules"
+    size = int(get_at(question.inputs, SIZE))
+    on = f"{size:,} accelerators" if most is None else f"up to {most:,} accelerators"
+    near = [f"{found:,}" for found in _legal_near(question, size)] if most is None else []
+    number = f"{' or '.join(near)} accelerators" if near else "another number"
+    return (
+        f"plan: none is legal on {on}{given}; expected {number}, another batch or rule"
+        f"{_counts(question, refused)}"
+    )
+
+
+def _counts(question: SearchProblem, refused: Mapping[str, int]) -> str:
+    """Return the rules that refuse most plans, with how many each does."""
+    reasons = question.estimator.reasons
+    words = reasons(question.recipe) if reasons is not None else {}
+    most = sorted(((n, name) for name, n in refused.items() if n and name in words), reverse=True)
+    said = [f"{words[name]} ({count:,})" for count, name in most[:SAID]]
+    return f"; refused are {listing(said)}" if said else ""
+
+
+def _legal_near(question: SearchProblem, size: int) -> list[int]:
+    """Return the nearest numbers of accelerators with a legal plan, below and above, if near."""
+    step = NODE if size > 2 * NODE else 1
+    first = size - size % step
+    below = range(first - step * (first == size), max(0, first - NEAR * step), -step)
+    above = range(first + step, first + NEAR * step, step)
+    return [
+        found
+        for sizes in (below, above)
+        if (found := next((s for s in sizes if _has_legal(question, s)), 0))
+    ]
+
+
+def _has_legal(question: SearchProblem, size: int) -> bool:
+    inputs = replace_at(question.inputs, SIZE, float(size))
+    return plan_product(question.estimator, inputs, question.recipe, question.where).size > 0
