@@ -30,19 +30,20 @@ from jaxroof.records import with_named_absences
 from jaxroof.units import percent
 
 LONGER = 0.1  # than the fastest, that a lean plan may take
-OF_LAYER = {  # of one layer and one microbatch, forward and backward
-    "matmul": "Matrix products",
-    "attention": "Attention",
-    "elementwise": "Norms, activations and other element-wise kernels",
-    "cast": "Casts to few bits",
-    "recompute": "What is computed again",
-    "tensor_comm": "Messages of the tensor group that nothing hides",
-    "context_comm": "Exchange of the context group that nothing hides",
-    "experts": "Routed experts",
-    "expert_comm": "Dispatch to experts and return",
-    "forward": "Forward pass",
-    "backward": "Backward pass",
+OF_LAYER = {  # of one layer and one microbatch, forward and backward: what it is, and in words
+    "matmul": ("Matrix products", "matrix products"),
+    "attention": ("Attention", "attention"),
+    "elementwise": ("Norms, activations and other element-wise kernels", "element-wise kernels"),
+    "cast": ("Casts to few bits", "casts"),
+    "recompute": ("What is computed again", "recomputation"),
+    "tensor_comm": ("Messages of the tensor group that nothing hides", "tensor messages"),
+    "context_comm": ("Exchange of the context group that nothing hides", "context messages"),
+    "experts": ("Routed experts", "experts"),
+    "expert_comm": ("Dispatch to experts and return", "expert messages"),
+    "forward": ("Forward pass", "forward"),
+    "backward": ("Backward pass", "backward"),
 }
+WAYS = ("forward", "backward")  # both of them are the whole layer
 
 
 def fastest_plans(
@@ -189,11 +190,11 @@ def _of_layers(machine: OneMachine, shown: np.ndarray) -> dict[str, xr.Variable]
     inputs = with_named_absences(with_plans(question.inputs, machine.at(shown)))
     time = plan_time(inputs, question.recipe)
 
-    def column(values: Any, text: str) -> xr.Variable:
+    def column(values: Any, text: str, words: str) -> xr.Variable:
         wide = np.broadcast_to(np.asarray(values, np.float64), shown.shape)
-        return xr.Variable(("plan",), wide, {"units": "s", "long_name": text})
+        return xr.Variable(("plan",), wide, {"units": "s", "long_name": text, "words": words})
 
-    return {f"layer_{n}": column(getattr(time, n), text) for n, text in OF_LAYER.items()}
+    return {f"layer_{n}": column(getattr(time, n), *said) for n, said in OF_LAYER.items()}
 
 
 def _own(

@@ -1,5 +1,6 @@
 """One thing has one name, in every command that prints it."""
 
+import dataclasses
 import re
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,10 @@ from typing import Any
 import pytest
 
 import jaxroof as jr
+from jaxroof.analyses.fastest_plans import OF_LAYER
+from jaxroof.analyses.training_layers import OPERATIONS
 from jaxroof.config.uncertainty_file import read_uncertain
+from jaxroof.estimators.training.report import TrainingReport
 
 SWEEPS = Path(jr.__file__).parents[1] / "sweeps" / "uncertain"
 
@@ -43,3 +47,19 @@ def test_a_file_of_ranges_is_there_for_the_default_estimator(jaxroof: Any, tmp_p
     )
     assert (said.code, said.err) == (0, "")
     assert "Measure system.chip.matmul first" in said.words
+
+
+def test_a_part_of_a_step_is_called_alike_in_tables_sentences_and_pictures() -> None:
+    """The head of a column and the name in a picture are taken from the words of the sentence."""
+    fields = [f.metadata for f in dataclasses.fields(TrainingReport)]
+    parts = [one for one in fields if one.get("part_of") == "step_time"]
+    assert len(parts) > 5
+    for one in parts:
+        assert one["symbol"][:6] in one["words"], one["words"]
+        assert one["label"] in one["words"], one["words"]
+    step = {one["words"] for one in parts}
+    layer = {words for _, words in OF_LAYER.values()}
+    assert {"element-wise kernels", "recomputation"} <= step & layer
+    operations = {words for words, _ in OPERATIONS.values()}
+    same = {"attention", "casts", "tensor messages", "context messages", "expert messages"}
+    assert same <= layer & operations

@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import xarray as xr
 
+from jaxroof.analyses.fastest_plans import OF_LAYER, WAYS
 from jaxroof.analyses.result_metadata import parts_of, words_of
 from jaxroof.app.answers.plans import columns, names
 from jaxroof.units import percent
-from jaxroof.views.text.fastest_plans import LAYER_WORDS
 
 WHOLE = "step_time"
 LEAST = 1e-4  # share of a step below which a part is not drawn
@@ -55,12 +55,10 @@ def layer_parts(data: xr.Dataset) -> list[tuple[str, float]]:
     """Return the shares of one layer's time of the best plan, the largest first."""
     if "layer_forward" not in data.variables:
         return []
-    names = [f"layer_{name}" for name in ("forward", "backward", *LAYER_WORDS)]
-    forward, backward, *parts = (column[0] for column in columns(data, *names).values())
-    shares = [
-        (w, part / (forward + backward))
-        for w, part in zip(LAYER_WORDS.values(), parts, strict=True)
-    ]
+    cells = columns(data, *(f"layer_{name}" for name in OF_LAYER))
+    each = {words: cells[f"layer_{name}"][0] for name, (_, words) in OF_LAYER.items()}
+    layer = sum(each.pop(way) for way in WAYS)
+    shares = [(words, part / layer) for words, part in each.items()]
     return sorted((one for one in shares if one[1] > LEAST), key=lambda one: -one[1])
 
 

@@ -63,15 +63,14 @@ class TrainingReport(Legality):
     )
     time_compute: Number = _time(
         "Products, attention and experts of the mean stage, embedding and head included.",
-        "compute",
         "arithmetic",
-        "compute",
+        "arithmetic",
     )
     time_memory: Number = _time(
-        "Norms, activations and casts of the mean stage.", "hbm", "element-wise kernels", "HBM"
+        "Norms, activations and casts of the mean stage.", "kernels", "element-wise kernels"
     )
     time_recompute: Number = _time(
-        "What the mean stage computes again.", "again", "recomputation", "recompute"
+        "What the mean stage computes again.", "recompute", "recomputation"
     )
     time_tensor: Number = _time(
         "Messages of tensor, context and expert groups that nothing hides, mean stage.",
@@ -83,7 +82,7 @@ class TrainingReport(Legality):
         "What the slowest stage takes beyond the mean: uneven ends, slow chips, launches, sends.",
         "uneven",
         "uneven stages, slow chips and launches",
-        "imbalance",
+        "uneven stages",
     )
     time_bubble: Number = _time(
         "Time that a stage idles while the pipeline fills.",

@@ -21,8 +21,8 @@ KINDS = {  # what an operation waits for: words, colour
 SORTS = {  # what an operation is, where its parts are not told apart: words, colour
     "matrix product": ("matrix products", style.BLUE),
     "kernel": ("attention and other kernels", colours.STEEL),
-    "message": ("messages that nothing hides", style.VERMILION),
-    "computed again": ("computed again", colours.INDIGO),
+    "message": ("messages", style.VERMILION),
+    "computed again": ("recomputation", colours.INDIGO),
     "wait": ("waiting for the host", colours.WINE),
 }
 WORDS = {"qkv": "queries, keys, values"}  # of operations that are called by a symbol
@@ -91,7 +91,7 @@ def _parts(data: xr.Dataset, way: str, scale: float) -> Parts:
     parts = {words: (data[f"{k}_{way}"].values / scale, c) for k, (words, c) in KINDS.items()}
     again = whole - sum(values for values, _ in parts.values())
     if (again > 1e-9 * whole.max()).any():
-        parts["computed again"] = (again, colours.INDIGO)
+        parts["recomputation"] = (again, colours.INDIGO)
     return parts
 
 

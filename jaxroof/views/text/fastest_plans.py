@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import xarray as xr
 
-from jaxroof.analyses.fastest_plans import OF_LAYER
+from jaxroof.analyses.fastest_plans import OF_LAYER, WAYS
 from jaxroof.analyses.result_metadata import about, head_of, parts_of, said_of, words_of
 from jaxroof.errors import listing
 from jaxroof.formulas.memory_layout import alike_chunks
@@ -30,17 +30,6 @@ from jaxroof.views.text.plan import (
 from jaxroof.views.text.tables import plain_table
 
 GB = 1e9
-LAYER_WORDS = {  # of the parts of a layer
-    "matmul": "matrix products",
-    "attention": "attention",
-    "elementwise": "element-wise kernels",
-    "cast": "casts",
-    "recompute": "recomputation",
-    "tensor_comm": "tensor messages",
-    "context_comm": "context messages",
-    "experts": "experts",
-    "expert_comm": "dispatch to experts",
-}
 
 
 def plans_table(data: xr.Dataset) -> PlainTable:
@@ -142,12 +131,9 @@ def parts_sentence(data: xr.Dataset) -> str:
 def layer_sentence(data: xr.Dataset) -> str:
     """Return where the time of a layer of the fastest plan goes."""
     best = data.isel(plan=0)
-    layer = float(best.layer_forward) + float(best.layer_backward)
-    inner = {
-        words: float(best[f"layer_{name}"]) / layer
-        for name, words in LAYER_WORDS.items()
-        if name in OF_LAYER
-    }
+    each = {words: float(best[f"layer_{name}"]) for name, (_, words) in OF_LAYER.items()}
+    layer = sum(each.pop(way) for way in WAYS)
+    inner = {words: seconds / layer for words, seconds in each.items()}
     return f"Within a layer: {_shares(inner)}."
 
 

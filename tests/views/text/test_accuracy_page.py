@@ -53,4 +53,4 @@ def test_the_worst_rows_are_said_with_their_parts(found):
     head, *lines = worst_lines(worst(found, 3))
     assert head.endswith(":")
     assert len(lines) == 3
-    assert all(re.search(r"; compute \d+ %, ", line) for line in lines)
+    assert all(re.search(r"; arithmetic \d+ %, ", line) for line in lines)
