@@ -9,7 +9,14 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.patheffects import withStroke
 
-from jaxroof.analyses.result_metadata import about, label_of, roles, telling_fields, words_of
+from jaxroof.analyses.result_metadata import (
+    about,
+    label_of,
+    roles,
+    said_of,
+    telling_fields,
+    words_of,
+)
 from jaxroof.views.plots import style
 from jaxroof.views.plots.label_boxes import Box, extent, touch
 from jaxroof.views.plots.map_axes import borders, fraction, readable
@@ -78,7 +85,7 @@ def _usual(data: xr.Dataset, name: str) -> float | None:
 def _plan_name(part: xr.Dataset, fields: Mapping[str, int]) -> str:
     """Return the fields of a plan that are not at their usual value, by their short names."""
     told = [name for name, value in fields.items() if value != _usual(part, name)]
-    return " ".join(f"{words_of(part, name)} {fields[name]}" for name in told or fields)
+    return " ".join(f"{words_of(part, n)} {said_of(part, n, fields[n])}" for n in told or fields)
 
 
 def _name(
