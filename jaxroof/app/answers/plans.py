@@ -110,12 +110,15 @@ def names(data: xr.Dataset) -> list[str]:
     """Return the plans of a table in short forms, each without fields at their usual value."""
     fields = _fields(data)
     columns = [np.atleast_1d(data.variables[f].values).tolist() for f in fields]
-    heads = [head_of(data, f) for f in fields]
     usual = [None if f in ALWAYS else about(data, f).get("default") for f in fields]
     marks = [None if one is None else float(one) for one in usual]
     rows = zip(*columns, strict=True)
     return [
-        " ".join(f"{h} {int(v)}" for h, v, mark in zip(heads, row, marks, strict=True) if v != mark)
+        " ".join(
+            f"{head_of(data, f)} {said_of(data, f, v)}"
+            for f, v, mark in zip(fields, row, marks, strict=True)
+            if v != mark
+        )
         for row in rows
     ]
 
