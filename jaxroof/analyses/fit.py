@@ -34,7 +34,9 @@ from jaxroof.units import percent
 
 LISTS = ("modules", "layer_split")  # settings of a question that no search has
 TIMED = ("software.", "shared.", "chip.")  # settings that memory does not depend on
-NAMES = {"peak_allocated": "allocated"}  # of results, where the record's name is longer
+NAMES: dict[str, str] = {
+    "peak_allocated": "allocated"
+}  # of results, where the record's name is longer
 BOUNDS = {"reserved": f"± {percent(RESERVED_ERROR)}", "device": f"± {percent(DEVICE_ERROR)}"}
 DENSE, EXPERTS = "± 1 % + 15 MiB", "-6 to +9 %"  # section 10.6 of the sheet
 KERNELS = "for the kernels assumed; with another attention kernel up to 42 % too low (section 10.3)"

@@ -126,7 +126,7 @@ def write_region(
 
 
 def _documents(
-    path: Path, found: Mapping[str, Any], attributes: Mapping[str, Any], marked: Collection[str]
+    path: Path, found: Mapping[str, Any], attributes: Mapping[str, Any], marked: Sequence[str]
 ) -> dict[str, Any]:
     """Return all metadata of a store, by file.
 

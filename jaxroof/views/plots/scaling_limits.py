@@ -63,8 +63,8 @@ def frontier(data: xr.Dataset) -> Figure:
     entries = _marks(kept)
     if entries:
         grows = any(EXPONENT.search(name) for name, _ in parts)
-        title = "panels: how batch and depth of the model grow with the run" if grows else None
-        look: dict[str, Any] = {"loc": "outside lower center", "ncols": 2, "title": title}
+        said = "panels: how batch and depth of the model grow with the run" if grows else None
+        look: dict[str, Any] = {"loc": "outside lower center", "ncols": 2, "title": said}
         made.legend(entries.values(), entries.keys(), **look)
     return made
 

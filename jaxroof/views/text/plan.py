@@ -47,7 +47,7 @@ def used_fields(data: xr.Dataset) -> list[str]:
 def is_usual(data: xr.Dataset, name: str) -> bool:
     """Return whether a field has its default in every plan that there is."""
     other = about(data, name).get("part_of")
-    if other in data:  # it says how the other one is done
+    if isinstance(other, str) and other in data:  # it says how the other one is done
         return is_usual(data, other)
     usual, values = about(data, name).get("default"), data[name].values
     return usual is not None and bool(np.all((values == float(usual)) | (values < 0)))
