@@ -195,3 +195,9 @@ def test_a_picture_of_damaged_attributes_is_one_line(name, text, jaxroof, tmp_pa
         assert said.code in (0, 2)
         assert len(said.err.splitlines()) == 1
         assert said.code == 0 or "damaged" in said.err or "another program changed it" in said.err
+
+
+@pytest.mark.parametrize("value", [[], {}, [1, "a"], None, 3])
+def test_a_report_of_a_question_that_is_no_text_says_what_it_can(value, stranger, jaxroof):
+    ended = jaxroof(f"report {stranger({'question': value})} -o a.html")
+    assert ended.code == 0, ended.err

@@ -39,7 +39,11 @@ def made_rows(result: Result) -> Iterator[Row]:
         yield "Command", command
     if time or result.written:
         yield "Written", time or f"{result.written} (time of the file)"
-    if result.is_file and attrs.get("question") in ANSWERS and not result.name.endswith(".csv"):
+    if (
+        result.is_file
+        and str(attrs.get("question")) in ANSWERS
+        and not result.name.endswith(".csv")
+    ):
         yield "Again", f"jaxroof rerun {result.name}"
     for name in ("question", "estimator", "software"):
         if name in attrs:
