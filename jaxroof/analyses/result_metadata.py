@@ -74,11 +74,16 @@ def label_of(data: xr.Dataset, name: str) -> str:
 def said_of(data: xr.Dataset, name: str, value: Any = None) -> str:
     """Return a whole number, by default that of a variable, by its word where it has one.
 
+    A variable that says how another one is done says nothing where that one is 1.
+
     >>> data = xr.Dataset({"exchange": ((), 1, {"flag_meanings": "all-to-all ring"}), "data": 8})
     >>> said_of(data, "exchange"), said_of(data, "data")
     ('ring', '8')
     """
     number = int(data.variables[name].values if value is None else value)
+    host = str(about(data, name).get("part_of", ""))
+    if value is None and host in data.variables and int(data.variables[host].values) == 1:
+        return "-"
     words = str(about(data, name).get("flag_meanings", "")).split()
     return words[number] if 0 <= number < len(words) else str(number)
 

@@ -147,3 +147,11 @@ def test_bad_input_is_one_line(line, said, jaxroof):
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.count("\n") == 1
     assert ended.err.startswith(f"jaxroof: {said}")
+
+
+def test_what_a_plan_leaves_open_is_said(jaxroof):
+    """With the values that it has; what the plan or a setting gives is not named."""
+    said = jaxroof("fit --model llama3-8b --system h100-nvs8 --batch 128 --plan tp=8,pp=4,mb=1")
+    assert "Left open in --plan, so as usual: vp 1 zero 1 off 0; search --mine" in said.words
+    said = jaxroof(f"{SMALL},mb=1,off=0 --set zero_stage=2")
+    assert "Left open" not in said.words

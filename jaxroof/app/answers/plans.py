@@ -200,7 +200,7 @@ def table(data: xr.Dataset) -> Table:
     for place in range(len(cells["memory"])):
         row = {name: column[place] for name, column in cells.items()}
         own = [placements[place]] if placed else []
-        split = [said_of(data, field, row[field]) for field in fields]
+        split = [said_of(data.isel(plan=place), field) for field in fields]
         slower = row["step_time"] / cells["step_time"][0] - 1.0
         full = margin.share(row["memory"], float(data.capacity))
         rows.append((str(place + 1), *split, *own, *_results(row, slower), f"{full} %"))

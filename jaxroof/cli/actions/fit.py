@@ -1,16 +1,23 @@
 """The fit command: does a training step fit, and what fills every stage."""
 
+import json
+from typing import Any
+
+import xarray as xr
+
 from jaxroof.analyses.fit import fit
 from jaxroof.analyses.fit_changes import MOST
 from jaxroof.cli.actions.arguments import parse_pairs
 from jaxroof.cli.actions.console import console, say_all
 from jaxroof.cli.actions.outputs import PICTURES, check_output, report_written, write_or_draw
+from jaxroof.cli.actions.training_plan import left_open
 from jaxroof.cli.counts import parse_count
 from jaxroof.cli.progress import working
 from jaxroof.engine.search.plan_text import plan_items
 from jaxroof.errors import refusal
 from jaxroof.views.text.answers.fit import answer
 from jaxroof.views.text.fit_json import fit_json
+from jaxroof.views.text.said import usual
 
 KINDS = (*PICTURES, ".csv", ".json", ".nc")
 OPTIONS = {  # settings that have an option
@@ -56,5 +63,15 @@ def fit_command(
         print(fit_json(data))
     else:
         say_all(answer(data, min(console().width, 100)))
+        say_all(usual(left_open(plan_text, _held(data), settings)))
     report_written(output)
     return 0 if bool(data.fits) else 1
+
+
+def _held(data: xr.Dataset) -> dict[str, Any]:
+    """Return the values of the fields of the plan that a question often leaves open."""
+    asked = json.loads(data.attrs["inputs"])
+    staged = asked.get("plan.pipeline", 1.0) > 1.0
+    fields = ["plan.interleave"] * staged
+    fields += ["plan.microbatch", "states.zero_stage", "states.offload_optimizer"]
+    return {path.partition(".")[2]: asked[path] for path in fields if path in asked}

@@ -6,8 +6,9 @@ from jaxroof.analyses.training_layers import training_layers
 from jaxroof.analyses.training_question import training_step
 from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.console import OPTION_OF, console, say_all
-from jaxroof.cli.actions.training_plan import changed_settings, plan_settings, plan_words
+from jaxroof.cli.actions.training_plan import changed_settings, left_open, plan_settings, plan_words
 from jaxroof.views.text.answers import layers
+from jaxroof.views.text.said import usual
 
 OPTIONS = {name: option for name, option in OPTION_OF.items() if name != "global_batch"}
 
@@ -41,6 +42,8 @@ def training_command(
     data.attrs["title"] = f"{title}: one layer, one microbatch, one accelerator"
     outputs.write_or_draw(output, data, lambda plots: plots.draw(data))
     say_all(layers.answer(data, console().width))
+    fields = ("microbatch", "zero_stage", "recompute")
+    say_all(usual(left_open(plan_text, {name: getattr(asked.plan, name) for name in fields})))
     outputs.report_written(output)
 
 

@@ -1,11 +1,11 @@
 """The options of commands about one plan of today's training, parsed when they are read."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from jaxroof.cli.actions.arguments import parse_settings
-from jaxroof.engine.search.plan_text import parse_plan
+from jaxroof.engine.search.plan_text import parse_plan, plan_items
 from jaxroof.estimators.training.inputs import TrainingPlan
 from jaxroof.estimators.training.step import training
 from jaxroof.shorthand import by_path
@@ -23,6 +23,19 @@ def plan_settings(text: str) -> dict[str, int]:
 def changed_settings(sets: Sequence[str], given: Mapping[str, str]) -> dict[str, Any]:
     """Return the settings of ``--set`` by their paths; some may stand without their record."""
     return by_path(training.shorthand, parse_settings(sets, given))
+
+
+def left_open(text: str, held: Mapping[str, Any], named: Collection[str] = ()) -> str:
+    """Return which fields a plan leaves open, with the values that they have; empty if none.
+
+    Arguments: ``held`` has the values of fields that count here, ``named`` are set otherwise.
+    """
+    given = {training.short_names.get(name, name) for name in plan_items("--plan", text)}
+    fields = {field.name: field.metadata["symbol"] for field in dataclasses.fields(TrainingPlan)}
+    some = {name: value for name, value in held.items() if name not in {*given, *named}}
+    said = " ".join(f"{fields[name]} {float(value):g}" for name, value in some.items())
+    fill = "search --mine fills them in with the fastest"
+    return f"Left open in --plan, so as usual: {said}; {fill}." if said else ""
 
 
 def plan_words(plan: TrainingPlan) -> str:

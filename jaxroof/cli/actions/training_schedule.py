@@ -11,10 +11,11 @@ from jaxroof.analyses.training_schedule import training_schedule
 from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.console import OPTION_OF, say_all
 from jaxroof.cli.actions.schedule_options import chunks_of, sends_of, simulating, traced
-from jaxroof.cli.actions.training_plan import changed_settings, plan_settings, plan_words
+from jaxroof.cli.actions.training_plan import changed_settings, left_open, plan_settings, plan_words
 from jaxroof.cli.counts import parse_count
 from jaxroof.errors import refusal
 from jaxroof.views.text.answers.schedule import answer
+from jaxroof.views.text.said import usual
 from jaxroof.views.text.schedule import best_of
 
 
@@ -58,6 +59,8 @@ def training_command(
     data.attrs["title"] = _title(model_name, system_name, asked, data)
     outputs.write_or_draw(output, data, lambda plots: plots.draw(data))
     say_all(answer(data))
+    fields = ("microbatch", "zero_stage", "recompute", "offload_optimizer")
+    say_all(usual(left_open(plan_text, {name: getattr(asked.plan, name) for name in fields})))
     outputs.report_written(output)
     if trace is not None:
         _trace(trace, asked, {"schedule": traced(data), **how})
