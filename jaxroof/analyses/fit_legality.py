@@ -130,6 +130,7 @@ FACTS: dict[str, Callable[[MemoryInputs], str]] = {
     "feedforward_divisible": _of("the MLP is {} wide", "feedforward"),
     "expert_feedforward_divisible": _of("an expert is {} wide", "expert_feedforward"),
     "sequence_divisible": _sequence,
+    "context_tokens": _sequence,
     "layers_divisible": _of("the model has {} layers", "layers"),
     "stages_enough": _of("the model has {} layers", "layers"),
     "interleave_needs_pipeline": _of("a stage of {} layers is no pipeline", "layers"),

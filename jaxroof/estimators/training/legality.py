@@ -61,6 +61,11 @@ def sequence_divisible(inputs: Any, *, tensor: Any, context: Any, sequence_paral
     return halves & ((sequence_parallel == 0) | (inputs.sequence % (tensor * context) == 0))
 
 
+def context_tokens(inputs: Any, *, context: Any) -> Any:
+    """Return whether a context rank has as many tokens as the fewest of any measured run."""
+    return (context == 1) | (inputs.sequence >= LEAST_TOKENS * context)
+
+
 def layers_divisible(inputs: Any, *, pipeline: Any, interleave: Any) -> Any:
     """Return whether every chunk gets the same whole number of layers."""
     return inputs.model.layers % (pipeline * interleave) == 0
@@ -148,6 +153,8 @@ def zero_pipeline(inputs: Any, *, pipeline: Any) -> Any:
     return (inputs.states.zero_stage < 2) | (pipeline == 1)
 
 
+LEAST_TOKENS = 512  # of a sequence on a context rank; no measured run has fewer
+
 _COMMON = (
     Rule("gpus_used", gpus_used, "splits that do not use every accelerator once"),
     Rule("heads_divisible", heads_divisible, "tensor degrees that do not divide the heads"),
@@ -170,6 +177,11 @@ _COMMON = (
         "sequence_divisible",
         sequence_divisible,
         "tensor and context degrees that do not divide the sequence evenly",
+    ),
+    Rule(
+        "context_tokens",
+        context_tokens,
+        f"context degrees that leave a rank fewer than {LEAST_TOKENS} tokens of a sequence",
     ),
     Rule(
         "interleave_needs_pipeline",

@@ -19,6 +19,7 @@ class Legality:
         "1", "Expert-tensor degree divides the width of an expert."
     )
     sequence_divisible: Flag = quantity("1", "Context and tensor degrees divide the sequence.")
+    context_tokens: Flag = quantity("1", "Every context rank has at least 512 tokens.")
     stages_enough: Flag = quantity("1", "There are no more chunks than layers.")
     interleave_needs_pipeline: Flag = quantity("1", "Several chunks are in a pipeline.")
     interleave_microbatches: Flag = quantity(

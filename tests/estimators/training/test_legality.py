@@ -58,6 +58,7 @@ REFUSED: list[tuple[str, str, MemoryRecipe, dict[str, float]]] = [
     ("expert_feedforward_divisible", "mixtral_etp2", RING, {"model__expert_feedforward": 14335.0}),
     ("sequence_divisible", "base", RING, {"sequence": 8190.0}),
     ("sequence_divisible", "context_4_ring", RING, {"sequence": 65540.0}),
+    ("context_tokens", "context_4_ring", RING, {"sequence": 1024.0}),
     ("layers_divisible", "base", RING, {"model__layers": 81.0}),
     ("layers_divisible", "base", SPLIT, {}),
     ("stages_enough", "pipeline_16", EMPTY, {"model__layers": 8.0}),
