@@ -476,6 +476,7 @@ VALUES = st.one_of(
 )
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])  # on a busy machine
 @given(st.dictionaries(KEYS, VALUES))
 def test_any_file_is_an_entry_or_one_line(
     tmp_path_factory: pytest.TempPathFactory, table: dict[str, str]

@@ -186,7 +186,8 @@ def test_a_step_goes_one_way_along_every_parameter(model: str) -> None:
     known = resources(roles(training, inputs, recipe)["resources"])
     paths = [path for path in default_parameters(training, inputs) if path in known.of]
     assert {"system.matrix_flops", "system.slow_bandwidth"} <= {*paths}
-    columns = {name: np.tile(column, 13) for name, column in vars(inputs.plan).items()}
+    plans = {name: np.broadcast_to(column, DRAWN) for name, column in vars(inputs.plan).items()}
+    columns = {name: np.tile(column, 13) for name, column in plans.items()}
     every = with_plans(inputs, columns)
     for path in paths:
         values = get_at(inputs, path) * np.geomspace(1 / 8, 8, 13)
