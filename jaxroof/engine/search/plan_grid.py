@@ -1,7 +1,8 @@
 """Results of lists of plans that are a product: every split with every value of the last fields.
 
 A result of such plans has a dimension for each of the last fields, so that a term which one of
-them does not move is evaluated once for all its values.
+them does not move is evaluated once for all its values. While they are evaluated, splits are the
+last dimension: the only long one, along which NumPy is quick.
 """
 
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import numpy as np
 from jaxroof.engine.grid.threads import by_threads
 from jaxroof.estimator import Candidates
 
-ROWS = 1 << 12  # splits evaluated at a time, so that what is written stays in the cache
+ROWS = 1 << 13  # splits evaluated at a time, so that what is written stays in the cache
 
 
 def by_split(function: Callable[[dict[str, np.ndarray]], Any], plans: Candidates) -> np.ndarray:
@@ -20,16 +21,15 @@ def by_split(function: Callable[[dict[str, np.ndarray]], Any], plans: Candidates
 
     Arguments: ``function`` of float64 columns that broadcast.
     """
-    rank = len(plans.product)
     values = (column.astype(np.float64) for column in plans.product.values())
-    wide = dict(zip(plans.product, np.ix_(*values), strict=True))
+    wide = {f: v[..., None] for f, v in zip(plans.product, np.ix_(*values), strict=True)}
     found, starts = np.empty(plans.shape), range(0, plans.rows, ROWS)
 
     def piece(start: int) -> Any:
         some = {f: column[start : start + ROWS] for f, column in plans.plans.items()}
-        tall = {f: c.astype(np.float64).reshape(-1, *(1,) * rank) for f, c in some.items()}
-        return function(tall | wide)
+        return function({f: column.astype(np.float64) for f, column in some.items()} | wide)
 
-    for start, values in zip(starts, by_threads(piece, starts, len(starts)), strict=True):
-        found[start : start + ROWS] = values
+    for start, result in zip(starts, by_threads(piece, starts, len(starts)), strict=True):
+        here = found[start : start + ROWS]
+        np.moveaxis(here, 0, -1)[...] = result
     return found.ravel()
