@@ -59,9 +59,9 @@ def fit_stages(
     Raises: InputError as ``fit`` does, and for more points than memory holds.
 
     >>> about = {"model": "llama3-8b", "system": "h100-nvs8", "global_batch": 64}
-    >>> data = fit_stages(**about, plan={"dp": 2}, axes={"pp": [1, 2, 3, 4]})
+    >>> data = fit_stages(**about, plan={"pp": 2}, axes={"tp": [1, 2, 3, 4]})
     >>> dict(data.sizes), data.legal.values.tolist()
-    ({'pipeline': 4, 'stage': 4}, [True, True, False, True])
+    ({'tensor': 4, 'stage': 2}, [True, True, False, True])
     """
     base = {"model": model, "system": system, "global_batch": global_batch}
     given = {**base, **(settings or {}), **{k: v for k, v in more.items() if v is not None}}

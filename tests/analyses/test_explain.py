@@ -431,6 +431,7 @@ def test_equal_plans_end_and_what_is_left_open_is_said(jaxroof, monkeypatch):
     assert "No rate or latency brings another plan" in said.words
     assert "the search stopped there" not in said.words
     monkeypatch.setattr(envelope, "CELLS", 0)
+    asked = "explain --estimator published --model gpt3 --system h200-nvs4 --gpus 64 --batch 64"
     said = jaxroof(asked)
     assert re.search(r"so close in \d+ narrow ranges of them that the search stopped", said.words)
     assert json.loads(jaxroof(f"{asked} --json").out)["switches_open"] > 0

@@ -269,7 +269,7 @@ def test_shares_of_the_devices_time_make_a_whole(name, several):
 
 @pytest.mark.parametrize(("name", "sends"), [("1f1b", "blocking"), ("interleaved", "overlapped")])
 def test_a_transformers_trace_ends_with_its_step(name, sends, visits):
-    step = jr.schedule(TRANSFORMER, schedules=name, sends=sends)
+    step = jr.schedule(TRANSFORMER, schedules=name, sends=sends, estimator="published")
     assert span(visits[name]) == pytest.approx(step.step_time.item(), rel=RTOL)
     bubble = [row.idle for row in rows(visits[name])]
     np.testing.assert_allclose(bubble, step.bubble.isel(schedule=0), rtol=1e-9)

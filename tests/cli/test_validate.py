@@ -51,7 +51,7 @@ def test_validate_is_of_step_times(jaxroof, tmp_path):
     assert (said.code, said.err) == (0, "wrote errors.csv\n")
     assert "A100 80, not calibrated 3 19.4" in said.words
     assert "Furthest off, one of each configuration" in said.words
-    assert re.search(r"predicted [\d.]+ s; compute \d+ %, ", said.words)
+    assert re.search(r"predicted [\d.]+ s; arithmetic \d+ %, ", said.words)
     with open(tmp_path / "errors.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["regime"] for row in rows] == ["not calibrated"] * 3

@@ -53,7 +53,7 @@ def constraints(
     value that is not a whole number.
 
     >>> constraints("tensor<=8", ["tensor", "data"])
-    (Constraint(field='tensor', comparison='<=', value=8),)
+    (Constraint(field='tensor', comparison='<=', value=8, word=''),)
     """
     texts = given.split(",") if isinstance(given, str) else list(given)
     known, names = list(fields), short or {}

@@ -77,7 +77,7 @@ def part_words(parts: Iterable[tuple[str, float]]) -> str:
     """Return parts with their shares in words.
 
     >>> part_words([("time_compute", 0.9), ("time_bubble", 0.1)])
-    'compute 90 %, bubble 10 %'
+    'arithmetic 90 %, bubble 10 %'
     """
     return ", ".join(f"{LABELS[name]} {percent(share)}" for name, share in parts)
 
