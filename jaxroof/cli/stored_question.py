@@ -18,7 +18,7 @@ COMMANDS = (
     "roofline",
 )
 OUTPUTS = ("output", "trace", "as_json", "dry_run")  # what is done with an answer
-VALUES = (str, int, tuple)  # of an option that is given
+VALUES = (str, int, float, tuple)  # of an option that is given
 DAMAGED = "its arguments are damaged; expected those of jaxroof"
 
 
@@ -78,4 +78,4 @@ def _plain(value: object) -> bool:
     """Return whether a value is one that an option of a command has."""
     if isinstance(value, list):
         return all(isinstance(one, str) for one in value)
-    return value is None or isinstance(value, str | int)
+    return value is None or isinstance(value, str | int | float)

@@ -32,6 +32,7 @@ def test_an_identical_result_says_so(path, jaxroof):
     [
         "compare --model llama3-8b --gpus 8 --batch 64 --system h100-nvs8,h200-141-sxm -o b.json",
         "layers --model llama3-8b --system h100-nvs8 --plan dp=8 -o b.nc",
+        "fit --model llama3-8b --system h100-nvs8 --plan dp=8 --batch 64 --margin 10% -o b.json",
         "layers --estimator unfused --model gpt3 --system a100-unfused --plan tp=4 -o b.json",
         "roofline --op matmul --system tpu-v5e --shape B=256,D=4096,F=16384 -o b.nc",
         pytest.param(
