@@ -13,7 +13,7 @@ import numpy as np
 from jaxroof.engine.grid.threads import by_threads
 from jaxroof.estimator import Candidates
 
-ROWS = 1 << 13  # splits evaluated at a time, so that what is written stays in the cache
+ROWS = 12_000  # splits evaluated at a time, so that what is written stays in the cache
 
 
 def by_split(function: Callable[[dict[str, np.ndarray]], Any], plans: Candidates) -> np.ndarray:

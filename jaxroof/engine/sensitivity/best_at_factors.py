@@ -2,8 +2,9 @@
 
 The objective of a plan is monotone along each parameter of a machine. Between two factors no plan
 is therefore below the lesser of its bounds at both, and the best plan is not above the larger of
-what known plans reach at both. A plan whose bound is above that is best nowhere in between. Long
+the least objectives at both. A plan whose bound is above that is best nowhere in between. Long
 intervals of many plans are halved; in others every factor is bounded, and what is left evaluated.
+What is left is what can be below the plans that are best at both ends.
 That a step goes one way along each parameter is a law of the estimators that have a bound, held by
 their tests.
 """
@@ -32,14 +33,11 @@ KNOWN = 64  # rows of the least bounds, whose plans are evaluated
 
 
 class Bounds(NamedTuple):
-    """Lower bounds of some plans at some factors, and what the best known plan reaches there."""
+    """Lower bounds of some plans at one factor, and the best plan there."""
 
-    plan: np.ndarray  # [plan, factor]
-    reached: np.ndarray  # [factor]
-
-    def of(self, some: np.ndarray) -> "Bounds":
-        """Return the bounds of some of the plans."""
-        return Bounds(self.plan[some], self.reached)
+    plan: np.ndarray  # [plan]
+    reached: float  # by the best plan, and a tie more
+    best: int  # its position
 
 
 class Parameter(NamedTuple):
@@ -61,7 +59,7 @@ def best_at_factors(
     """
     every = np.arange(len(ready.plans[0]))
     each = [Parameter(question, ready, path, factors) for path in paths]
-    today = _bounds(each[0], every, [len(factors) // 2])
+    today = _bounds(each[0], every, len(factors) // 2, [])
     found = by_threads(functools.partial(_along, today=today), each, len(each))
     return np.unique(np.concatenate([*found]))
 
@@ -69,7 +67,7 @@ def best_at_factors(
 def _along(one: Parameter, today: Bounds) -> np.ndarray:
     """Return the positions of the plans that are best at some factor of one parameter."""
     every, last = np.arange(len(one.ready.plans[0])), len(one.factors) - 1
-    low, high = _bounds(one, every, [0]), _bounds(one, every, [last])
+    low, high = (_bounds(one, every, end, [today.best]) for end in (0, last))
     below = _between(one, every, (0, last // 2), low, today)
     return np.concatenate([below, _between(one, every, (last // 2, last), today, high)])
 
@@ -82,46 +80,58 @@ def _between(
     Returns: positions.
     """
     first, last = ends
-    most = np.maximum(low.reached, high.reached)
-    left = np.all(np.minimum(low.plan, high.plan) <= most, axis=1)
-    positions, low, high = positions[left], low.of(left), high.of(left)
+    left = np.minimum(low.plan, high.plan) <= max(low.reached, high.reached)
+    positions = positions[left]
+    low, high = (end._replace(plan=end.plan[left]) for end in (low, high))
+    known = [low.best, high.best]
     if last - first <= SHORT or len(positions) * (last - first) <= FEW:
-        return positions[_best(one, positions, range(first, last + 1))]
+        return positions[_best(one, positions, range(first, last + 1), known)]
     middle = (first + last) // 2
-    here = _bounds(one, positions, [middle])
+    here = _bounds(one, positions, middle, known)
     below = _between(one, positions, (first, middle), low, here)
     return np.concatenate([below, _between(one, positions, (middle, last), here, high)])
 
 
-def _best(one: Parameter, positions: np.ndarray, factors: Sequence[int]) -> np.ndarray:
+def _best(
+    one: Parameter, positions: np.ndarray, factors: Sequence[int], known: Sequence[int]
+) -> np.ndarray:
     """Return which of some plans are best at some factors: the least, and the first that ties."""
-    objectives, some = _objectives(one, positions, factors)
-    here = _bounded(one.question, some, objectives)
-    left = np.flatnonzero(np.any(here.plan <= here.reached, axis=1))
-    value = objectives(left)
+    _, left, value = _evaluated(one, positions, factors, known)
     least = value.min(axis=0)
     first = np.argmax(value <= least + TIE * np.abs(least), axis=0)
     return left[np.unique([first, value.argmin(axis=0)])]
 
 
-def _bounds(one: Parameter, positions: np.ndarray, factors: Sequence[int]) -> Bounds:
-    """Return the bounds of some plans at some factors."""
+def _bounds(one: Parameter, positions: np.ndarray, factor: int, known: Sequence[int]) -> Bounds:
+    """Return the bounds of some plans at one factor, and the best of them."""
+    bounds, left, value = _evaluated(one, positions, [factor], known)
+    best, least = int(positions[left[value.argmin()]]), float(value.min())
+    return Bounds(bounds[:, 0], least + SLACK * abs(least), best)
+
+
+def _evaluated(
+    one: Parameter, positions: np.ndarray, factors: Sequence[int], known: Sequence[int]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the bounds of some plans, and the objectives of those that can be best at a factor.
+
+    Arguments: increasing positions, and those among them of good plans; without any, plans of the
+    least bounds are evaluated first.
+    Returns: bounds [plan, factor], places of what is evaluated, its objectives [place, factor].
+    """
+    question = one.question
     objectives, some = _objectives(one, positions, factors)
-    return _bounded(one.question, some, objectives)
-
-
-def _bounded(
-    question: SearchProblem, some: PreparedPlans, objectives: Callable[..., np.ndarray]
-) -> Bounds:
-    """Return the bounds of all of the plans whose objectives a function returns."""
     reads = bound_reads(question.estimator, question.recipe, structure(question.inputs))
     (rows,) = bound_rows(some, reads.fields)
     bounds = objectives(rows.first, bound=True)
-    least = np.argpartition(bounds, min(KNOWN, len(bounds)) - 1, axis=0)[:KNOWN]
-    known = np.zeros(len(bounds), bool)
-    known[least] = True
-    reached = objectives(np.flatnonzero(known[rows.number])).min(axis=0)
-    return Bounds(bounds[rows.number], reached + SLACK * np.abs(reached))
+    places = np.searchsorted(positions, known)
+    if not len(known):
+        chosen = np.zeros(len(bounds), bool)
+        chosen[np.argpartition(bounds, min(KNOWN, len(bounds)) - 1, axis=0)[:KNOWN]] = True
+        places = np.flatnonzero(chosen[rows.number])
+    reached = objectives(places).min(axis=0)
+    low = bounds <= reached + SLACK * np.abs(reached)
+    left = np.flatnonzero(np.any(low, axis=1)[rows.number])
+    return bounds[rows.number], left, objectives(left)
 
 
 def _objectives(
