@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.analyses.least_memory import count_of, machine_of, reports, with_plans
-from jaxroof.analyses.own_plan import filled_in, place_of
+from jaxroof.analyses.own_plan import fastest_place, filled_in, place_of
 from jaxroof.analyses.plan_question import Question, Rules, question_of
 from jaxroof.analyses.result_metadata import parts_of
 from jaxroof.catalog.chip import Chip
@@ -202,9 +202,7 @@ def _own(
 ) -> dict[str, tuple[Any, str, str]]:
     """Return the fastest plan with the fields of the user's, and its place among all that fit."""
     some = place_of(asked.inputs, asked.recipe, machine, size, own)
-    place, _ = machine.best(1, some[machine.need[some] <= machine.limit])
-    if not len(place):  # what needs least decides whether any could fit
-        place = some[:1]
+    place = fastest_place(machine, some)
     fields = {name: int(value[0]) for name, value in machine.at(place).items()}
     report = reports(machine, place)
     seconds = float(report.step_time[0])

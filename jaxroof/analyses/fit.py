@@ -12,7 +12,7 @@ import xarray as xr
 from jaxroof.analyses.fit_changes import changes_dataset, changes_json
 from jaxroof.analyses.fit_question import BARE, Question
 from jaxroof.analyses.fit_software import SoftwareAnswer, software_answer
-from jaxroof.analyses.fit_time import step_times
+from jaxroof.analyses.fit_time import filled_fields, step_times
 from jaxroof.analyses.least_memory import fewest_accelerators
 from jaxroof.catalog.software import TODAY
 from jaxroof.engine.grid.dataset import attributes, versions
@@ -59,13 +59,17 @@ def fit(
     gpus: Any = None,
     software: str | None = None,
     changes: int = 0,
+    fill: bool = False,
     settings: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> xr.Dataset:
     """Return the memory of every stage of a training step, and whether the fullest one fits.
 
     ``plan`` has degrees by name (``{"tensor": 8, "pipeline": 16}``, or ``tp``, ``pp``), the
-    microbatch, ``interleave``, ``zero_stage`` and ``sequence_parallel``; what it lacks is 1.
+    microbatch, ``interleave``, ``zero_stage`` and ``sequence_parallel``; what it lacks has its
+    usual value, or with ``fill`` that of the fastest plan with its fields that fits, as the
+    attribute ``filled`` says: where accelerators are known (``gpus`` or the data degree) and the
+    chip is calibrated.
     ``software`` names whose terms these are (``jaxroof list software``; ``"fsdp2"`` takes
     ``replicas`` in the plan, ``recompute``, ``ends`` and ``compiled``). ``settings`` and keywords
     change choices (``recompute="full"``, ``modules="core_attn,mlp"``, ``layer_split="7,14x8,7"``)
@@ -88,6 +92,10 @@ def fit(
     sizes = {"global_batch": global_batch, "sequence": sequence, "gpus": gpus}
     given = {name: value for name, value in sizes.items() if value is not None}
     every = with_precision({**(settings or {}), **more, **given}, system, training)
+    filled = None
+    if fill and software in (None, TODAY):
+        filled = filled_fields(model=model, plan=plan, system=system, settings=every)
+    plan = {**plan, **(filled.plan if filled else {})}
     answered = software_answer(software, model=model, plan=plan, system=system, settings=every)
     asked, memory = answered.asked, answered.memory
     full = fullest_stage(memory, asked.capacity)
@@ -106,6 +114,7 @@ def fit(
             "warnings": json.dumps(_warnings(asked)),
             "versions": json.dumps(versions()),
             **_changes(answered, changes, model, system, every),
+            **(filled.attrs if filled else {}),
         },
     )
     return _under_software(data, answered)

@@ -1,23 +1,28 @@
 """One training step of today under one plan: settings or records in, a checked question out."""
 
+import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxroof.analyses.evaluate import resolve_settings
+from jaxroof.analyses.filled_plan import filled_plan
 from jaxroof.analyses.fit_legality import refuse_illegal
+from jaxroof.analyses.plan_question import Question
 from jaxroof.catalog.lookup import with_chip
 from jaxroof.engine.grid.effective import check_effective
 from jaxroof.errors import refusal
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
 from jaxroof.estimators.training.memory_recipe import exchange_of
-from jaxroof.estimators.training.memory_step import memory_inputs
+from jaxroof.estimators.training.memory_step import memory_inputs, memory_limit
+from jaxroof.estimators.training.plans import DEGREES
 from jaxroof.estimators.training.precision import with_precision
 from jaxroof.estimators.training.step import training
 from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
 from jaxroof.missing import naming_all
-from jaxroof.records import checked, leaves, replace_at, with_named_absences
+from jaxroof.records import checked, get_at, leaves, replace_at, with_named_absences
 from jaxroof.shorthand import by_path
 
 
@@ -66,6 +71,30 @@ def training_step(
         asked = memory_inputs(with_named_absences(begun), choices)
         refuse_illegal(asked, memory_recipe(choices))
     return TrainingStep(begun, choices)
+
+
+def filled_settings(
+    given: Mapping[str, Any], held: Mapping[str, int]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return settings whose plan is filled in as a search does, and the attribute that says so.
+
+    They stay as they are where the data degree is not given, as accelerators are not known then.
+    Arguments: ``held`` are fields of the plan that are no choice, unless the plan gives them.
+    Raises: InputError for settings that are missing, unknown or out of range.
+    """
+    begun, choices = _resolved(given)
+    paths = [path for path in by_path(training.shorthand, given) if path.startswith("plan.")]
+    own = {path.removeprefix("plan."): get_at(begun, path) for path in paths}
+    if "data" not in own:
+        return dict(given), {}
+    size = math.prod(own.get(name, 1.0) for name in DEGREES)
+    capacity = float(memory_limit(with_named_absences(begun)))
+    asked = Question(dataclasses.replace(begun, plan=None), choices, (), capacity)
+    filled = filled_plan(asked, size, {**held, **own})
+    if filled is None:
+        return dict(given), {}
+    more = {f"plan.{name}": value for name, value in filled.plan.items()}
+    return {**given, **more}, filled.attrs
 
 
 def _resolved(given: Mapping[str, Any]) -> tuple[TrainingInputs, TrainingRecipe]:

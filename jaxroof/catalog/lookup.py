@@ -226,7 +226,11 @@ def device(name: str | os.PathLike[str] | catalog.Table) -> System:
     >>> float(device("h100-nvs8").hbm_capacity)
     85520809984.0
     """
-    found = system(name)
+    return as_reported(system(name))
+
+
+def as_reported(found: System) -> System:
+    """Return a system whose capacity is that which the device reports, where it is known."""
     capacity = value_or(found.hbm_reported, found.hbm_capacity)
     none: Any = None  # the other capacity would be of another label
     return dataclasses.replace(found, hbm_capacity=capacity, hbm_reported=none)

@@ -56,8 +56,9 @@ def command(**options: Any) -> None:
     """Print whether a training step fits, what is missing, and the memory of every stage.
 
     If it does not fit, the cheapest changes that make it fit follow; if it does, those that make
-    a step shorter. Without a plan: whether any fits on --gpus, the fastest and the leanest of them;
-    without --gpus too: the fewest accelerators that hold a step.
+    a step shorter. Fields that --plan leaves open are filled in as by search --mine, where the
+    number of accelerators is known. Without a plan: whether any fits on --gpus, the fastest and the
+    leanest of them; without --gpus too: the fewest accelerators that hold a step.
     """
     options = with_margin(with_sequence(options))
     if options["plan_text"] is None:

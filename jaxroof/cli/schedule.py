@@ -34,7 +34,11 @@ Examples:
 @click.option(
     "--batch", default="4096", show_default=True, metavar="B", help="Sequences of one step."
 )
-@click.option("--chunks", metavar="V", help="Stages a device has when interleaved.  [default: 2]")
+@click.option(
+    "--chunks",
+    metavar="V",
+    help="Stages a device has when interleaved.  [default: vp of the plan, or 2]",
+)
 @click.option(
     "--sends", metavar="KIND",
     help="Between stages: overlapped with work, blocking or free.  [default: as the software does]",
@@ -54,7 +58,10 @@ Examples:
 )  # fmt: skip
 @shared("format", "split")
 def command(**options: Any) -> None:
-    """Print how fast and how full each pipeline schedule makes a plan, and which is best."""
+    """Print how fast and how full each pipeline schedule makes a plan, and which is best.
+
+    Fields that --plan leaves open, dp not among them, are filled in as by search --mine.
+    """
     refuse_study_options(options["estimator"], first="--first", last="--last")
     systems.check_options(options)
     process.act(__name__, with_sequence(options))

@@ -17,7 +17,7 @@ SETTINGS = {**ASKED, **{f"plan.{field}": degree for field, degree in PLAN.items(
 MICROBATCHES = ASKED["global_batch"] // PLAN["data"]
 SEARCHED = "search --model llama3-70b --system h100-nvs8 --gpus 64 --batch 32 --where "
 SEARCHED += "dp=2,tp=8,pp=4,vp=1,mb=1,zero=1,rc=0,off=0"
-LINE = "schedule --model llama3-70b --system h100-nvs8 --batch 32 --plan dp=2,tp=8,pp=4"
+LINE = "schedule --model llama3-70b --system h100-nvs8 --batch 32 --plan dp=2,tp=8,pp=4,vp=1,mb=1"
 
 
 def test_schedules_side_by_side_are_a_dataset():

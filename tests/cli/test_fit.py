@@ -10,7 +10,7 @@ import jaxroof as jr
 from jaxroof.units import seconds
 from jaxroof.views.text import fit as views
 
-SMALL = "fit --model llama3-8b --system h100-nvs8 --plan dp=8 --batch 128"
+SMALL = "fit --model llama3-8b --system h100-nvs8 --plan dp=8,mb=1,zero=1 --batch 128"
 LARGE = (
     "fit --model llama3.1-405b --system h100-nvs8 --plan tp=8,cp=1,pp=16,dp=128 --batch 2048 "
     "--gpus 16384 --set layer_split=7,14x8,7"
@@ -47,7 +47,7 @@ def test_what_does_not_fit_exits_with_1(jaxroof):
         "It does not fit: stage 1, the fullest of 16, needs 91.38 GB, 5.859 GB more than the 85.52 "
         "GB that the device reports (80 GB on its label). Largest term: inside dense MLPs, 39.26 "
     )
-    assert said.out.splitlines()[2].startswith("Cheapest change that makes it fit: ")
+    assert said.out.splitlines()[3].startswith("Cheapest change that makes it fit: ")
     assert "the cheapest changes, single ones first, on as many accelerators" in said.words
     assert "with recompute=full (28.35 GB) it would fit." in said.words
 
@@ -95,7 +95,7 @@ def test_table_and_bars_fit_80_columns():
 
 
 @pytest.mark.parametrize("width", [60, 80])
-@pytest.mark.parametrize("line", [SMALL, LARGE])
+@pytest.mark.parametrize("line", [SMALL.replace("zero=1", "zero=1,rc=0"), LARGE])
 def test_every_line_fits_the_columns_asked_for(line, width, jaxroof, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(width))
     said = jaxroof(f"{line} --verbose")
@@ -120,22 +120,43 @@ BAD = [
         SMALL.replace("llama3-8b", "vit-22b"),
         "model: a model of pictures, without a vocabulary; ",
     ),
-    (f"{SMALL} --gpus 64", "plan: dp=8: not legal (splits that do not use every accelerator once)"),
-    (SMALL.replace("dp=8", "dp"), "--plan: expected FIELD=NUMBER, such as tp=8, given 'dp'"),
-    (SMALL.replace("dp=8", "tp=3"), "plan: tp=3: not legal (tensor degrees that do not divide"),
+    (
+        f"{SMALL.replace('mb=1', 'mb=1,tp=1,pp=1,cp=1')} --gpus 64",
+        "plan: dp=8: not legal (splits that do not use every accelerator once)",
+    ),
+    (
+        SMALL.replace("dp=8,mb=1,zero=1", "dp"),
+        "--plan: expected FIELD=NUMBER, such as tp=8, given 'dp'",
+    ),
+    (
+        SMALL.replace("dp=8,mb=1,zero=1", "tp=3"),
+        "plan: tp=3: not legal (tensor degrees that do not divide",
+    ),
     (
         f"{SMALL} --set model.layers=320000",
         "model: layers: expected a whole number above 0 and at most 4096",
     ),
     (
-        SMALL.replace("dp=8", "pp=320000"),
+        SMALL.replace("dp=8,mb=1,zero=1", "pp=320000"),
         "plan.pipeline: expected a whole number above 0 and at most 4096",
     ),
-    (SMALL.replace("dp=8", "tp=80"), "plan: tp=80: not legal (tensor degrees that do not divide"),
-    (SMALL.replace("dp=8", "dp=80"), "plan: dp=80: not legal (data degrees and microbatches that"),
-    (SMALL.replace("dp=8", "pp=320"), "plan: pp=320: not legal (more chunks than layers, emb"),
+    (
+        SMALL.replace("dp=8,mb=1,zero=1", "tp=80"),
+        "plan: tp=80: not legal (tensor degrees that do not divide",
+    ),
+    (
+        SMALL.replace("dp=8,mb=1,zero=1", "dp=80"),
+        "plan: dp=80: not legal (data degrees and microbatches that",
+    ),
+    (
+        SMALL.replace("dp=8,mb=1,zero=1", "pp=320"),
+        "plan: pp=320: not legal (more chunks than layers, emb",
+    ),
     (f"{SMALL} --sequence 81920000000", "--sequence: expected whole numbers from 1 to 1e9, given"),
-    (SMALL.replace("dp=8", "tp=x"), "plan.tensor: not a finite number, given 'x'; expected"),
+    (
+        SMALL.replace("dp=8,mb=1,zero=1", "tp=x"),
+        "plan.tensor: not a finite number, given 'x'; expected",
+    ),
     (SMALL.replace("128", "1.5"), "--batch: expected whole numbers from 1 to 1e9, given '1.5'"),
     (SMALL.replace("llama3-8b", "gpt3"), "gpt3: bare layers"),
 ]
@@ -149,9 +170,41 @@ def test_bad_input_is_one_line(line, said, jaxroof):
     assert ended.err.startswith(f"jaxroof: {said}")
 
 
+LLAMA = {"model": "llama3-8b", "system": "h100-nvs8", "global_batch": 128}
+
+
 def test_what_a_plan_leaves_open_is_said(jaxroof):
     """With the values that it has; what the plan or a setting gives is not named."""
-    said = jaxroof("fit --model llama3-8b --system h100-nvs8 --batch 128 --plan tp=8,pp=4,mb=1")
+    line = "fit --model llama3-8b --system h100-nvs8 --batch 128 --plan"
+    said = jaxroof(f"{line} tp=8,pp=4,mb=1")  # on accelerators that are not known
     assert "Left open in --plan, so as usual: vp 1 zero 1 off 0; search --mine" in said.words
-    said = jaxroof(f"{SMALL},mb=1,off=0 --set zero_stage=2")
+    said = jaxroof(f"{line} tp=8,pp=4,mb=1,vp=1,off=0 --set zero_stage=2")
+    assert said.out
     assert "Left open" not in said.words
+
+
+def test_fields_that_are_left_open_are_filled_in_and_said(jaxroof):
+    """Settings hold the fields that they name; the rest is what a search fills in."""
+    said = jaxroof(f"{SMALL.replace(',mb=1,zero=1', '')} --set zero_stage=0 --set recompute=full")
+    own = jr.fastest_plans(**LLAMA, gpus=8, own="dp=8,zero=0,rc=2")
+    filled = json.loads(str(own.own_filled.values))
+    assert {*filled} == {"microbatch"}
+    assert f"Filled in: mb {filled['microbatch']}." in said.words
+    assert "Filled in" not in jaxroof(f"{SMALL} --set recompute=full").words
+    whole = jr.fit(**LLAMA, plan={"dp": 8, "zero": 0, "mb": filled["microbatch"], "rc": 2})
+    assert f"A step takes {seconds(float(whole.step_time))}." in said.words
+
+
+@pytest.mark.parametrize(("level", "selective"), [(1, "mlp"), (1, "core_attn"), (0, "mlp")])
+def test_selective_means_what_it_means_in_a_search(level, selective):
+    """What ``rc=1`` computes again; beside ``modules``, which say the same, it is refused."""
+    plan = {"dp": 8, "mb": 1, "zero": 1, "rc": level}
+    fit = jr.fit(**LLAMA, plan=plan, settings={"selective": selective})
+    own = ",".join(f"{name}={value}" for name, value in plan.items())
+    search = jr.fastest_plans(**LLAMA, gpus=8, own=own, settings={"selective": selective})
+    assert float(fit.device.max()) == float(search.own_device)
+    assert float(fit.step_time) == pytest.approx(float(search.own), rel=1e-12)
+    with pytest.raises(jr.InputError, match="selective: given twice, as modules too"):
+        jr.fit(**LLAMA, plan=plan, settings={"selective": "mlp", "modules": "mlp"})
+    with pytest.raises(jr.InputError, match="selective: ml: no such Selective"):
+        jr.fit(**LLAMA, plan={**plan, "rc": 1}, settings={"selective": "ml"})

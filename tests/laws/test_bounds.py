@@ -66,7 +66,7 @@ BEYOND = [  # what is asked, what is said
     (f"layers {OF} --plan dp=8 --set model.layers=1e9", LAYERS),
     (f"schedule {OF} --plan pp=4 --batch 8 --set model.layers=1e9", LAYERS),
     (
-        f"schedule {OF} --plan dp=1,tp=2,pp=4 --batch 640000",
+        f"schedule {OF} --plan dp=1,tp=2,pp=4,vp=1,mb=1 --batch 640000",
         "7,680,000 visits of stages, and at most",
     ),
     (f"search {STUDY} --gpus 64 --batch 8 --set model.layers=1e9", LAYERS),

@@ -11,6 +11,7 @@ import jaxroof as jr
 from jaxroof import catalog
 from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.analyses.fit_legality import broken_rule
+from jaxroof.analyses.fit_question import PATHS
 from jaxroof.catalog.lookup import architecture_with_choices, training_system
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
 from jaxroof.estimators.training.memory_recipe import EXCHANGES
@@ -21,7 +22,7 @@ from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_r
 from jaxroof.settings import choose
 from jaxroof.views.text.fastest_plans import own_sentence
 from jaxroof.views.text.fit import title
-from jaxroof.views.text.plan import plan_sentence
+from jaxroof.views.text.plan import filled_sentence, plan_sentence
 
 MODELS = [
     name
@@ -116,3 +117,56 @@ def test_a_plan_of_ones_own_is_filled_in_with_the_fastest_and_says_so(own: str, 
         rules = [f"{name}={value}" for name, value in plan.items() if name not in filled]
         fastest = jr.fastest_plans(**asked, where=",".join(rules))
         assert float(data.own) == float(fastest.step_time[0])
+
+
+IN_PART = [  # model, system, accelerators, batch, fields of a plan, a setting
+    ("llama3-70b", "h100-nvs8", 64, 128, "dp=2,tp=8,pp=4", ""),
+    ("llama3-8b", "h100-nvs8", 8, 64, "dp=8,tp=1,pp=1", "precision=fp8"),
+    ("llama3.1-405b", "gb200-nvl72", 1152, 1152, "dp=16,tp=8,pp=9,rc=0", ""),
+    ("llama3-70b", "h100-nvs8", 64, 128, "tp=8,pp=4", ""),
+    ("llama3-70b", "h100-nvs8", 64, 128, "dp=2,tp=8,pp=4,rc=1", "selective=mlp"),
+    ("llama3-8b", "h100-nvs8", 1, 8, "dp=1", ""),  # none of these fits
+    ("mixtral-8x7b", "h100-nvs8", 64, 256, "dp=16,tp=2,pp=2,ep=8", ""),
+    ("deepseek-v3", "h800-nvs8", 256, 256, "dp=16,tp=1,pp=16,ep=16,mb=1", ""),
+    ("llama3-70b", "h100-nvs8", 128, 128, "dp=2,tp=8,cp=2,pp=4,off=1", "schedule=zb_h1"),
+]
+
+
+@pytest.mark.parametrize(("model", "system", "gpus", "batch", "own", "setting"), IN_PART)
+def test_a_plan_in_part_is_filled_in_alike_by_every_command(
+    model: str,
+    system: str,
+    gpus: int,
+    batch: int,
+    own: str,
+    setting: str,
+    jaxroof: Any,
+    monkeypatch: Any,
+) -> None:
+    """``search --mine``, ``fit --plan`` and ``schedule --plan``: fields, seconds, bytes, words."""
+    monkeypatch.setattr("jaxroof.cli.actions.fit.MOST", 0)  # changes are another question
+    asked: dict[str, Any] = {"model": model, "system": system, "global_batch": batch}
+    asked["settings"] = dict([setting.split("=")]) if setting else {}
+    search = jr.fastest_plans(**asked, gpus=gpus, own=own)
+    plan = json.loads(str(search.own_plan.values))
+    words = filled_sentence(search).strip()
+    line = f"--model {model} --system {system} --batch {batch} --plan {own}"
+    line += f" --set {setting}" if setting else ""
+    number = "" if "dp=" in own else f" --gpus {gpus}"  # the degrees say it too
+    assert f" {words} " in jaxroof(f"fit {line}{number} -o fit.nc").words
+    fit = jr.read("fit.nc")
+    inputs, recipe = json.loads(fit.attrs["inputs"]), json.loads(fit.attrs["recipe"])
+    here = {name: inputs[path] for name, path in PATHS.items() if name in plan}
+    here["recompute"] = ["none", "selective", "full"].index(recipe["recompute"])
+    assert here == plan
+    assert float(fit.device.max()) == pytest.approx(float(search.own_device), rel=1e-12)
+    assert float(fit.step_time) == pytest.approx(float(search.own), rel=1e-12)
+    if plan["pipeline"] == 1 or number:  # schedules take accelerators from the degrees
+        return
+    said = jaxroof(f"schedule {line} --schedule 1f1b,interleaved,zb-h1 -o schedule.nc")
+    assert f" {words} " in said.words
+    own_kind = "interleaved" if plan["interleave"] > 1 else "1f1b"
+    own_kind = "zb-h1" if setting == "schedule=zb_h1" else own_kind
+    row = jr.read("schedule.nc").sel(schedule=own_kind)
+    assert float(row.step_time) == pytest.approx(float(search.own), rel=1e-9)
+    assert float(row.memory.max()) == pytest.approx(float(search.own_device), rel=1e-12)

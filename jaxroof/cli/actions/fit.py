@@ -17,7 +17,6 @@ from jaxroof.engine.search.plan_text import plan_items
 from jaxroof.errors import refusal
 from jaxroof.views.text.answers.fit import answer
 from jaxroof.views.text.fit_json import fit_json
-from jaxroof.views.text.said import usual
 
 KINDS = (*PICTURES, ".csv", ".json", ".nc")
 OPTIONS = {  # settings that have an option
@@ -57,13 +56,15 @@ def fit_command(
             software=software,
             settings=settings,
             changes=MOST,
+            fill=True,
         )
+    if "filled" not in data.attrs:
+        data.attrs["left_open"] = left_open(plan_text, _held(data), settings)
     write_or_draw(output, data, lambda plots: plots.memory_by_stage(data))
     if as_json:
         print(fit_json(data))
     else:
         say_all(answer(data, min(console().width, 100)))
-        say_all(usual(left_open(plan_text, _held(data), settings)))
     report_written(output)
     return 0 if bool(data.fits) else 1
 

@@ -8,7 +8,6 @@ from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.console import OPTION_OF, console, say_all
 from jaxroof.cli.actions.training_plan import changed_settings, left_open, plan_settings, plan_words
 from jaxroof.views.text.answers import layers
-from jaxroof.views.text.said import usual
 
 OPTIONS = {name: option for name, option in OPTION_OF.items() if name != "global_batch"}
 
@@ -40,10 +39,10 @@ def training_command(
     data = training_layers(*asked)
     title = f"{model_name} on {system_name}, {plan_words(asked.plan)}"
     data.attrs["title"] = f"{title}: one layer, one microbatch, one accelerator"
+    held = {name: getattr(asked.plan, name) for name in ("microbatch", "zero_stage", "recompute")}
+    data.attrs["left_open"] = left_open(plan_text, held)
     outputs.write_or_draw(output, data, lambda plots: plots.draw(data))
     say_all(layers.answer(data, console().width))
-    fields = ("microbatch", "zero_stage", "recompute")
-    say_all(usual(left_open(plan_text, {name: getattr(asked.plan, name) for name in fields})))
     outputs.report_written(output)
 
 

@@ -1,12 +1,13 @@
 """The schedule command for today's training: its stages under several pipeline schedules."""
 
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
 import xarray as xr
 
 from jaxroof.analyses.schedule_results import check_schedules
-from jaxroof.analyses.training_question import TrainingStep, training_step
+from jaxroof.analyses.training_question import TrainingStep, filled_settings, training_step
 from jaxroof.analyses.training_schedule import training_schedule
 from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.console import OPTION_OF, say_all
@@ -14,9 +15,11 @@ from jaxroof.cli.actions.schedule_options import chunks_of, sends_of, simulating
 from jaxroof.cli.actions.training_plan import changed_settings, left_open, plan_settings, plan_words
 from jaxroof.cli.counts import parse_count
 from jaxroof.errors import refusal
+from jaxroof.schedules import CHUNKED
 from jaxroof.views.text.answers.schedule import answer
-from jaxroof.views.text.said import usual
 from jaxroof.views.text.schedule import best_of
+
+HELD = ("microbatch", "zero_stage", "recompute", "offload_optimizer")  # often left open
 
 
 def training_command(
@@ -41,30 +44,35 @@ def training_command(
         "chunks": chunks_of(chunks, listed),
         "sends": None if sends is None else sends_of(sends),
     }
-    asked = training_step(
-        {
-            "model": model_name,
-            "system": system_name,
-            "global_batch": parse_count("--batch", batch),
-            **plan_settings(plan_text),
-            **changed_settings(sets, {**OPTION_OF, "gpus": "--plan"}),
-        },
-        None,
-        {},
-    )
+    given = {
+        "model": model_name,
+        "system": system_name,
+        "global_batch": parse_count("--batch", batch),
+        **plan_settings(plan_text),
+        **changed_settings(sets, {**OPTION_OF, "gpus": "--plan"}),
+    }
+    settings, filled = filled_settings(given, _chunks(how["chunks"], listed))
+    asked = training_step(settings, None, {})
     if asked.plan.pipeline < 2:
         raise refusal("--plan", "pp=1: a schedule is of a pipeline; expected pp=2 or more")
     with simulating(asked.plan, asked.inputs.global_batch):
         data = training_schedule(*asked, schedules=listed, **how)
     data.attrs["title"] = _title(model_name, system_name, asked, data)
+    held = {name: getattr(asked.plan, name) for name in HELD}
+    data.attrs.update(filled or {"left_open": left_open(plan_text, held)})
     outputs.write_or_draw(output, data, lambda plots: plots.draw(data))
     say_all(answer(data))
-    fields = ("microbatch", "zero_stage", "recompute", "offload_optimizer")
-    say_all(usual(left_open(plan_text, {name: getattr(asked.plan, name) for name in fields})))
     outputs.report_written(output)
     if trace is not None:
         _trace(trace, asked, {"schedule": traced(data), **how})
     return 0 if best_of(data) is not None else 1
+
+
+def _chunks(chunks: int | None, names: Sequence[str]) -> dict[str, int]:
+    """Return the field of the plan that chunks, or schedules without a choice of them, decide."""
+    if chunks is not None:
+        return {"interleave": chunks}
+    return {} if {*names} & {*CHUNKED} else {"interleave": 1}
 
 
 def _title(model_name: str, system_name: str, asked: TrainingStep, data: xr.Dataset) -> str:

@@ -1,5 +1,6 @@
 """The displayed name of a plan: its split and its placement, as its estimator names them."""
 
+import dataclasses
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -15,6 +16,8 @@ from jaxroof.analyses.result_metadata import (
     unused,
     words_of,
 )
+from jaxroof.engine.grid.dataset import attributes
+from jaxroof.estimators.training.inputs import TrainingPlan
 from jaxroof.views.text.margin import mark_words
 
 MANY = 8  # more fields than these are too many to print those that say nothing
@@ -81,6 +84,18 @@ def filled_sentence(data: xr.Dataset) -> str:
         return ""
     said = fields_words(data, json.loads(str(data.own_filled.values)))
     return f" Filled in: {said}." if said else ""
+
+
+def plan_line(data: xr.Dataset) -> str:
+    """Return the same of the one plan of today's training that an answer is about.
+
+    Where nothing was filled in, what the fields that were left open have.
+    """
+    fields = {f.name: ((), 1, attributes(f.metadata)) for f in dataclasses.fields(TrainingPlan)}
+    own = {"own_filled": str(data.attrs.get("filled", "{}"))}
+    return filled_sentence(xr.Dataset({**fields, **own}, attrs={"roles": "-"})).strip() or str(
+        data.attrs.get("left_open", "")
+    )
 
 
 def fields_words(data: xr.Dataset, plan: Mapping[str, int]) -> str:

@@ -7,6 +7,7 @@ from rich.text import Text
 
 from jaxroof.views.text import fit as views
 from jaxroof.views.text import fit_changes as changes
+from jaxroof.views.text.plan import plan_line
 from jaxroof.views.text.said import Said, quiet, title, usual, verbose
 
 
@@ -17,6 +18,7 @@ def answer(data: xr.Dataset, bar_width: int | None = None) -> Iterator[Said]:
     """
     yield from title(views.title(data))
     yield from quiet(views.answer_sentence(data))
+    yield from usual(plan_line(data))
     yield from usual(changes.change_sentence(data), *views.open_sentences(data))
     yield from usual(views.stages_table(data))
     if bar_width is not None:

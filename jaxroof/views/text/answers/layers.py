@@ -9,6 +9,7 @@ from jaxroof.estimators.unfused.step import unfused
 from jaxroof.views.text import training_layers
 from jaxroof.views.text import unfused as blocks
 from jaxroof.views.text.layers import layer_table, repeated_sentence, totals_sentence
+from jaxroof.views.text.plan import plan_line
 from jaxroof.views.text.said import Said, quiet, title, usual
 
 
@@ -20,7 +21,7 @@ def answer(data: xr.Dataset, width: int) -> Iterator[Said]:
         yield from title(str(data.attrs.get("title", "")))
         yield from usual(training_layers.training_layer_sentence(data))
         yield from quiet(training_layers.training_layer_table(data))
-        yield from usual(training_layers.notes_sentence(data))
+        yield from usual(training_layers.notes_sentence(data), plan_line(data))
     else:
         yield from quiet(layer_table(data))
         yield from usual(totals_sentence(data), repeated_sentence(data))
