@@ -13,7 +13,9 @@ import numpy as np
 from jaxroof.engine.grid.threads import by_threads
 from jaxroof.estimator import Candidates
 
-ROWS = 12_000  # splits evaluated at a time, so that what is written stays in the cache
+# splits evaluated at a time: as many as the cache holds, and no power of two, since rows that lie
+# one apart would then fall on the same lines of it
+ROWS = 12_000
 
 
 def by_split(function: Callable[[dict[str, np.ndarray]], Any], plans: Candidates) -> np.ndarray:

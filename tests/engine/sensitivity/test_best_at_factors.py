@@ -10,8 +10,9 @@ from jaxroof.catalog import lookup
 from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.search import candidates, plan_needs, stairs_left
 from jaxroof.engine.search import pareto as fronts
-from jaxroof.engine.search.problem import constraints_of
+from jaxroof.engine.search.problem import check_search, constraints_of
 from jaxroof.engine.sensitivity import best_at_factors
+from jaxroof.engine.sensitivity.parameter_lanes import plans_that_fit
 
 UNBOUNDED = dataclasses.replace(jr.training, lower_bound=None)
 ASKED = {"gpus": 32.0, "global_batch": 64.0}
@@ -41,6 +42,23 @@ def test_a_response_with_a_bound_is_that_of_every_plan(few, monkeypatch):
     assert found.attrs["switches"] == "sampled"
     assert found.sizes["switch"] > 0
     assert_same(found, jr.response(UNBOUNDED, machine(), **options))
+
+
+def test_the_ends_of_an_interval_reach_the_least_of_all_plans(monkeypatch):
+    """Whichever plans are known first: so few are evaluated in between."""
+    monkeypatch.setattr(best_at_factors, "KNOWN", 1)
+    question = check_search(jr.training, machine(), where=WHERE)
+    ready = plans_that_fit(question)
+    every, factors = np.arange(len(ready.plans[0])), np.array([0.1, 1.0, 10.0])
+    one = best_at_factors.Parameter(question, ready, "system.matrix_flops", factors)
+    objectives, _ = best_at_factors._objectives(one, every, range(len(factors)))
+    values, known = objectives(every), []
+    for factor, least in enumerate(values.min(axis=0)):
+        found = best_at_factors._bounds(one, every, factor, known)
+        known = [found.best]
+        assert values[found.best, factor] == least
+        assert least <= found.reached < least * (1.0 + 1e-9)
+        assert np.all(found.plan <= values[:, factor] * (1.0 + 1e-12))
 
 
 def test_a_staircase_with_a_bound_is_that_of_every_plan(monkeypatch):
