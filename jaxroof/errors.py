@@ -99,6 +99,16 @@ def nearest(name: str, options: Iterable[str]) -> str | None:
     return plain[found[0]] if found else None
 
 
+def spelled(name: str, options: Iterable[str]) -> str:
+    """Return the option that a name is, written with ``-`` or ``_``; another name as it is.
+
+    >>> spelled("zb_h1", ["1f1b", "zb-h1"]), spelled("zebra", ["1f1b", "zb-h1"])
+    ('zb-h1', 'zebra')
+    """
+    alike = {option.replace("_", "-"): option for option in options}
+    return alike.get(name.replace("_", "-"), name)
+
+
 def unknown(where: str, name: object, what: str, options: Iterable[str]) -> InputError:
     """Return the error for a name that is not in ``options``, with the nearest option.
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxroof.errors import InputError, refusal, shown, unknown
+from jaxroof.errors import InputError, refusal, shown, spelled, unknown
 from jaxroof.records import (
     checked_values,
     field_at,
@@ -150,9 +150,13 @@ def choice(recipe: Any, key: str, value: Any) -> Any:
     if value is None and getattr(recipe, key) is None:  # left open
         return value
     members = {member.value: member for member in kind}
-    if not isinstance(value, str) or value not in members:
-        raise unknown(key, value, kind.__name__, members)
-    return members[value]
+    name = spelled(value, members) if isinstance(value, str) else shown(value)
+    if name in members:
+        return members[name]
+    elsewhere = getattr(kind, "ELSEWHERE", {})
+    if name in elsewhere:  # said by another field
+        raise refusal(key, f"{name}: {elsewhere[name]}")
+    raise unknown(key, value, kind.__name__, members)
 
 
 def kind_of_choice(recipe: Any, key: str) -> type[Any]:

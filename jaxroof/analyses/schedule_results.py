@@ -9,7 +9,7 @@ import xarray as xr
 
 from jaxroof import schedules as pipelines
 from jaxroof.engine.grid.dataset import dataset
-from jaxroof.errors import InputError, refusal, shown, unknown
+from jaxroof.errors import InputError, refusal, shown, spelled, unknown
 from jaxroof.schedules.stage_visits import Sends, routes_of
 from jaxroof.schedules.table import Schedule, in_flight
 
@@ -54,7 +54,8 @@ def check_schedules(names: Sequence[str] | str, where: str = "schedules") -> lis
 
     Raises: InputError for a name that is unknown (with the nearest) or repeated.
     """
-    listed = [names] if isinstance(names, str) else list(names)
+    given = [names] if isinstance(names, str) else list(names)
+    listed = [spelled(name, pipelines.NAMES) for name in given]
     for name in listed:
         if name not in pipelines.NAMES:
             raise unknown(where, name, "schedule", pipelines.NAMES)

@@ -9,6 +9,7 @@ import xarray as xr
 from jaxroof import schedules as pipelines
 from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.analyses.schedule import ScheduleProblem, built, schedule_problem
+from jaxroof.analyses.schedule_results import check_schedules
 from jaxroof.analyses.training_schedule import simulated, training_problem
 from jaxroof.engine.grid.dataset import provenance
 from jaxroof.errors import refusal, unknown
@@ -127,7 +128,7 @@ def _published(settings: Mapping[str, Any]) -> xr.Dataset:
     }
     given |= {name: value for name, value in settings.items() if name in own}
     rest = {name: value for name, value in settings.items() if name not in own}
-    name = given.pop("schedule")
+    (name,) = check_schedules(given.pop("schedule"), "schedule")
     asked = schedule_problem(rest, None, {}, **given)
     table = built(asked, name)
     with naming_all(named("published"), *asked[:2]):
@@ -170,7 +171,7 @@ def _training(settings: Mapping[str, Any]) -> xr.Dataset:
     given: dict[str, Any] = {"schedule": "1f1b", "chunks": None, "sends": None}
     rest = {name: value for name, value in settings.items() if name not in given}
     given |= {name: value for name, value in settings.items() if name in given}
-    name = given.pop("schedule")
+    (name,) = check_schedules(given.pop("schedule"), "schedule")
     asked = training_problem(rest, None, {}, **given)
     table, step, _ = simulated(asked, name)
     places = work(table), np.arange(table.devices)

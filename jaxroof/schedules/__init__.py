@@ -9,7 +9,7 @@ import functools
 import importlib
 from typing import TYPE_CHECKING
 
-from jaxroof.errors import refusal, shown, unknown
+from jaxroof.errors import refusal, shown, spelled, unknown
 from jaxroof.limits import BOUNDS, check_memory, counted
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def build(name: str, devices: int, microbatches: int, chunks: int = 1) -> "Sched
     >>> build("1f1b", 4, 8).timesteps
     22
     """
+    name = spelled(name, HOMES)
     if name not in HOMES:
         raise unknown("", name, "schedule", NAMES)
     for what, count in (("devices", devices), ("microbatches", microbatches), ("chunks", chunks)):

@@ -18,7 +18,7 @@ from jaxroof.views.text.fit import groups
 
 ROAD = [  # golden case, its name in the catalogue, what the case leaves to a default
     ("base", "llama3-70b", {}),
-    ("zb_h1", "llama3-70b", {}),
+    ("zb-h1", "llama3-70b", {}),
     ("interleave_5", "llama3-70b", {}),
     ("remainder", "llama3-70b", {"layer_split": "even"}),
     ("gpt3_dropout", "gpt3-175b", {"attention_kernel": "unfused"}),
@@ -223,7 +223,7 @@ def test_every_golden_field_can_be_set() -> None:
     known = {name for kind in golden.RECORDS.values() for name in units(kind)}
     chosen = {key for row in CASES.values() for key in json.loads(row["recipe"])}
     plan = set(units(golden.MemoryPlan))
-    assert chosen <= known | plan | {*golden.ENUMS, "modules", "layer_split", "flash"}
+    assert chosen <= known | plan | {*golden.NAMED, "modules", "layer_split", "flash"}
 
 
 def test_short_names_of_a_table_may_be_typed_and_accelerators_fill_the_data_degree():

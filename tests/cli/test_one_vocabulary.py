@@ -63,3 +63,50 @@ def test_a_part_of_a_step_is_called_alike_in_tables_sentences_and_pictures() -> 
     operations = {words for words, _ in OPERATIONS.values()}
     same = {"attention", "casts", "tensor messages", "context messages", "expert messages"}
     assert same <= layer & operations
+
+
+L = "--model llama3-8b --system h100-nvs8"
+
+
+@pytest.mark.parametrize("name", ["zb-h1", "zb_h1"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"search {L} --gpus 8 --batch 8 --where tp=1,vp=1 --set schedule=",
+        f"fit {L} --plan tp=2,pp=2 --batch 8 --set schedule=",
+        f"schedule {L} --plan tp=2,pp=2 --batch 8 --schedule 1f1b,",
+    ],
+)
+def test_a_schedule_has_one_name_on_every_road(jaxroof: Any, command: str, name: str) -> None:
+    """Both spellings of the hyphen are read, and what is said does not differ."""
+    said, usual = jaxroof(f"{command}{name}"), jaxroof(f"{command}zb-h1")
+    assert (said.code, said.err) == (0, "")
+    assert said.out == usual.out
+
+
+def test_interleaving_asked_as_a_schedule_is_told_to_be_vp(jaxroof: Any) -> None:
+    for command in (f"search {L} --gpus 8 --batch 8", f"fit {L} --plan dp=2,pp=2 --batch 8"):
+        said = jaxroof(f"{command} --set schedule=interleaved")
+        assert said.code == 2
+        assert "expected 1f1b, with vp" in said.err
+
+
+@pytest.mark.parametrize("exchange", ["ring", "all-to-all"])
+@pytest.mark.parametrize("command", ["layers", "schedule --batch 8", "fit --batch 8"])
+def test_a_heading_says_the_exchange_by_its_word_where_there_is_one(
+    jaxroof: Any, command: str, exchange: str
+) -> None:
+    for context in (1, 2):
+        plan = f"dp=2,pp=2,cp={context},cx={exchange}"
+        head = jaxroof(f"{command} {L} --plan {plan}").out.splitlines()[0]
+        assert (f"cx {exchange}" in head) == (context > 1), head
+        assert ("cx" in head) == (context > 1), head
+
+
+def test_the_leanest_of_the_fast_plans_has_no_exchange_without_context_ranks(
+    jaxroof: Any,
+) -> None:
+    said = jaxroof(f"fit {L} --gpus 8 --batch 64").words
+    plan = re.search(r"Leanest of those that take at most 10 % longer: (.*?),", said)
+    assert plan is not None, said
+    assert "cx" not in plan[1], plan[1]

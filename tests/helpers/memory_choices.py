@@ -48,7 +48,7 @@ SCHEDULES: dict[str, dict[str, Any]] = {
     "1F1B, `interleave=2`": {"interleave": 2},
     "1F1B, `interleave=4`": {"interleave": 4},
     "GPipe": {"schedule": "gpipe"},
-    "ZB-H1": {"schedule": "zb_h1"},
+    "ZB-H1": {"schedule": "zb-h1"},
     "DualPipe": {"schedule": "dualpipe"},
 }
 TERMS = (

@@ -2,6 +2,7 @@
 
 import collections
 import csv
+import dataclasses
 import gzip
 import json
 import types
@@ -18,6 +19,7 @@ from jaxroof.estimators.training.memory_inputs import (
     MemoryPlan,
     States,
 )
+from jaxroof.settings import choose
 
 FOLDER = GOLDEN / "training_today"
 MODEL = {  # defaults of the rows
@@ -31,14 +33,10 @@ Shape = collections.namedtuple(  # a pytree of the numbers of a model
     "Shape", (*SIZES, *(name for name, value in MODEL.items() if not isinstance(value, str)))
 )
 RECORDS = {"states": States, "activations": Activations, "buffers": Buffers}
-ENUMS = {
-    "schedule": choices.Schedule,
-    "recompute": choices.Recompute,
-    "attention_kernel": choices.AttentionKernel,
-    "context_exchange": choices.ContextExchange,
-    "cross_entropy": choices.CrossEntropy,
-    "expert_weighting": choices.ExpertWeighting,
-}
+NAMED = (
+    "schedule", "recompute", "attention_kernel", "context_exchange", "cross_entropy",
+    "expert_weighting",
+)  # fmt: skip
 
 
 def rows(name: str) -> list[dict[str, str]]:
@@ -76,11 +74,11 @@ def inputs(model: dict[str, Any], plan: dict[str, Any], chosen: dict[str, Any]) 
 def recipe(chosen: dict[str, Any]) -> choices.MemoryRecipe:
     """Return the choices as members; flash = 0 says that scores are kept."""
     chosen = {"context_exchange": "all-to-all", **chosen}  # of the rows that say nothing
-    members = {name: kind(chosen[name]) for name, kind in ENUMS.items() if name in chosen}
+    named = {name: chosen[name] for name in NAMED if name in chosen}
     if chosen.get("flash") == 0:
-        members["attention_kernel"] = choices.AttentionKernel.UNFUSED
-    return choices.MemoryRecipe(
-        **members,
+        named["attention_kernel"] = "unfused"
+    return dataclasses.replace(
+        choose(choices.MemoryRecipe(), named),
         modules=frozenset(choices.Module(name) for name in chosen.get("modules", [])),
         layer_division=choices.LayerDivision.EVEN,
         layer_split=tuple(chosen.get("layer_split", [])),

@@ -14,6 +14,7 @@ from jaxroof.engine.search.plan_text import parse_plan, plan_items
 from jaxroof.errors import InputError, listing, refusal, shown
 from jaxroof.units import percent, seconds
 from jaxroof.views.text import fastest_plans as training_words
+from jaxroof.views.text.plan import fields_words, plan_numbers
 
 FILLED = "What you left open is filled in with the fastest that fits: {fields}."
 FIELD = "my plan"  # of the form
@@ -117,8 +118,8 @@ def side(name: str, row: xr.Dataset) -> Side:
 
 def _filled_in(row: xr.Dataset, given: dict[str, int]) -> str:
     """Return the fields that were not typed and are not as usual: the fastest that fit."""
-    known = {f: f"{head_of(row, f)} {said_of(row, f)}" for f in fields_of(row)}
-    more = [words for field, words in known.items() if field not in given]
+    known = [fields_words(row, plan_numbers(row), [f]) for f in fields_of(row) if f not in given]
+    more = [words for words in known if words]
     return FILLED.format(fields=listing(more)) if more else ""
 
 

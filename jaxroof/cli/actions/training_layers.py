@@ -6,8 +6,9 @@ from jaxroof.analyses.training_layers import training_layers
 from jaxroof.analyses.training_question import training_step
 from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.console import OPTION_OF, console, say_all
-from jaxroof.cli.actions.training_plan import changed_settings, left_open, plan_settings, plan_words
+from jaxroof.cli.actions.training_plan import changed_settings, left_open, plan_settings
 from jaxroof.views.text.answers import layers
+from jaxroof.views.text.plan import heading
 
 OPTIONS = {name: option for name, option in OPTION_OF.items() if name != "global_batch"}
 
@@ -37,7 +38,7 @@ def training_command(
         {},
     )
     data = training_layers(*asked)
-    title = f"{model_name} on {system_name}, {plan_words(asked.plan)}"
+    title = f"{model_name} on {system_name}, {heading(vars(asked.plan))}"
     data.attrs["title"] = f"{title}: one layer, one microbatch, one accelerator"
     held = {name: getattr(asked.plan, name) for name in ("microbatch", "zero_stage", "recompute")}
     data.attrs["left_open"] = left_open(plan_text, held)

@@ -36,18 +36,3 @@ def left_open(text: str, held: Mapping[str, Any], named: Collection[str] = ()) -
     said = " ".join(f"{fields[name]} {float(value):g}" for name, value in some.items())
     fill = "search --mine fills them in with the fastest"
     return f"Left open in --plan, so as usual: {said}; {fill}." if said else ""
-
-
-def plan_words(plan: TrainingPlan) -> str:
-    """Return a plan in short forms, without fields that have their usual value.
-
-    >>> plan_words(TrainingPlan(data=32.0, tensor=8.0))
-    'dp 32 tp 8 mb 1'
-    """
-    fields = {field.name: field for field in dataclasses.fields(TrainingPlan)}
-    shown = [
-        name
-        for name, field in fields.items()
-        if name == "microbatch" or float(getattr(plan, name)) != field.metadata["default"]
-    ]
-    return " ".join(f"{fields[f].metadata['symbol']} {int(getattr(plan, f))}" for f in shown)

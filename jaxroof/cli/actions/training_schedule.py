@@ -12,11 +12,12 @@ from jaxroof.analyses.training_schedule import training_schedule
 from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.console import OPTION_OF, say_all
 from jaxroof.cli.actions.schedule_options import chunks_of, sends_of, simulating, traced
-from jaxroof.cli.actions.training_plan import changed_settings, left_open, plan_settings, plan_words
+from jaxroof.cli.actions.training_plan import changed_settings, left_open, plan_settings
 from jaxroof.cli.counts import parse_count
 from jaxroof.errors import refusal
 from jaxroof.schedules import CHUNKED
 from jaxroof.views.text.answers.schedule import answer
+from jaxroof.views.text.plan import heading
 from jaxroof.views.text.schedule import best_of
 
 HELD = ("microbatch", "zero_stage", "recompute", "offload_optimizer")  # often left open
@@ -78,7 +79,7 @@ def _chunks(chunks: int | None, names: Sequence[str]) -> dict[str, int]:
 def _title(model_name: str, system_name: str, asked: TrainingStep, data: xr.Dataset) -> str:
     """Return the title: the plan and its microbatches."""
     plan = asked.plan
-    said = f"{model_name} on {system_name}, {plan_words(plan)}"
+    said = f"{model_name} on {system_name}, {heading(vars(plan))}"
     return f"{said}: {int(data.microbatches):,} microbatches"
 
 

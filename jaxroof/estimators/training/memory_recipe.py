@@ -15,8 +15,12 @@ class Schedule(enum.Enum):
 
     ONE_F_ONE_B = "1f1b"
     GPIPE = "gpipe"
-    ZB_H1 = "zb_h1"
+    ZB_H1 = "zb-h1"
     DUALPIPE = "dualpipe"
+
+    ELSEWHERE = enum.nonmember(  # names of what other fields say
+        {"interleaved": "interleaving is vp, of the plan; expected 1f1b, with vp of 2 or more"}
+    )
 
 
 class Recompute(enum.Enum):

@@ -93,12 +93,12 @@ def bubble_factor(
     forward, weight = layers * layer.forward + third, layers * layer.weights + third
     backward = layers * layer.backward + 2.0 * third - weight
     own = published.bubble(
-        SHORTER[schedule], plan.pipeline, plan.microbatches, forward, backward, weight
+        schedule.value, plan.pipeline, plan.microbatches, forward, backward, weight
     )
     return own / (larger(plan.pipeline - 1.0, 1.0) * (forward + backward + weight))
 
 
-SHORTER = {Schedule.ZB_H1: "zb-h1", Schedule.DUALPIPE: "dualpipe"}  # than 1F1B and GPipe
+SHORTER = (Schedule.ZB_H1, Schedule.DUALPIPE)  # than 1F1B and GPipe
 
 
 def stage_time(

@@ -15,7 +15,6 @@ from jaxroof.analyses.result_metadata import (
     objective_of,
     parts_of,
     rises,
-    said_of,
     telling_fields,
     unit_of,
     words_of,
@@ -26,7 +25,7 @@ from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
 from jaxroof.views.plots.colours import ink
 from jaxroof.views.text.margin import margin_of
-from jaxroof.views.text.plan import split_fields
+from jaxroof.views.text.plan import fields_words, plan_numbers, split_fields
 from jaxroof.views.text.tables import amount
 
 PICTURE = "fastest_plans"
@@ -126,7 +125,7 @@ def plan_name(row: xr.Dataset, names: list[str]) -> str:
     """Return a plan in short forms, without what it does not use."""
     usual = {name: float(about(row, name).get("default") or 0.0) for name in names}
     shown = [n for n in names if float(row[n]) != usual[n]]
-    return " ".join(f"{words_of(row, n)} {said_of(row, n)}" for n in shown)
+    return fields_words(row, plan_numbers(row), shown, words_of)
 
 
 def _places(groups: list[list[Row]]) -> list[tuple[float, Row, bool]]:

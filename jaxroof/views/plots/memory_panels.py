@@ -14,9 +14,11 @@ from jaxroof.units import size
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
 from jaxroof.views.plots.colours import MEMORY, RED
-from jaxroof.views.text.fit import DEGREES, MORE, groups
+from jaxroof.views.text.fit import groups
 
 WORDS = {"momentary": "for a moment", "outside": "context, messages,\nfragmentation"}
+DEGREES = {"data": "dp", "tensor": "tp", "context": "cp", "pipeline": "pp", "expert": "ep"}
+MORE = {"expert_tensor": "etp", "interleave": "vp", "microbatch": "mb"}
 HEADS = {"recompute": "recomputation", "zero_stage": "ZeRO stage"} | {
     name: f"{name} degree" for name in DEGREES
 }

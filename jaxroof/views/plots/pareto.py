@@ -10,7 +10,6 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from jaxroof.analyses.result_metadata import (
-    head_of,
     label_of,
     need_of,
     objective_of,
@@ -28,7 +27,7 @@ from jaxroof.views.plots.label_boxes import Box, extent, shares, touch
 from jaxroof.views.plots.map_axes import fraction
 from jaxroof.views.plots.systems import machine_of, moved, real_system
 from jaxroof.views.text.margin import margin_of
-from jaxroof.views.text.plan import split_fields
+from jaxroof.views.text.plan import fields_words, plan_numbers, split_fields
 from jaxroof.views.text.tables import amount
 
 MOST = 8  # staircases in one picture
@@ -226,9 +225,8 @@ def _plans(axes: Axes, points: xr.Dataset, taken: list[Box]) -> None:
 
 def _plan_words(point: xr.Dataset) -> str:
     """Return a plan in a few letters."""
-    held = {name: int(point.data_vars[name]) for name in split_fields(point)}
-    told = [(n, k) for n, k in held.items() if k > 1 or not optional(point, n)]
-    return " ".join(f"{head_of(point, name)} {count}" for name, count in told)
+    fields = [n for n in split_fields(point) if int(point[n]) > 1 or not optional(point, n)]
+    return fields_words(point, plan_numbers(point), fields)
 
 
 def _capacities(

@@ -106,8 +106,7 @@ def named_fields(data: xr.Dataset, of: str) -> str:
     plan, shown = json.loads(str(data[f"{of}_plan"].values)), shown_fields(data)
     hosts = {name: about(data, name).get("part_of", name) for name in used_fields(data)}
     named = [n for n, host in hosts.items() if n in shown or plan[host] != _usual(data, host)]
-    said = [f"{head_of(data, n)} {said_of(data, n, plan[n])}" for n in named]
-    return " ".join(one for n, one in zip(named, said, strict=True) if n != "sequence_parallel")
+    return fields_words(data, plan, [n for n in named if n != "sequence_parallel"])
 
 
 def _usual(data: xr.Dataset, name: str) -> float:

@@ -8,10 +8,10 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.errors import listing
-from jaxroof.estimators.training.memory_recipe import EXCHANGES
 from jaxroof.units import JOIN, percent, seconds, size
 from jaxroof.views.text.layout import PlainTable
 from jaxroof.views.text.margin import MARK, host_sentences, margin_of
+from jaxroof.views.text.plan import heading
 from jaxroof.views.text.tables import plain_table
 
 HEADS = {  # of the groups of terms, and their mark in a bar
@@ -37,19 +37,14 @@ CHOICES = {  # in words
 KERNELS = ("attention_kernel", "cross_entropy", "expert_weighting")
 WIDTHS = ("weight_bytes", "gradient_bytes", "master_bytes", "moment_bytes")
 GB = 1e9
-DEGREES = {"data": "dp", "tensor": "tp", "context": "cp", "pipeline": "pp", "expert": "ep"}
-MORE = {"expert_tensor": "etp", "interleave": "vp", "microbatch": "mb"}
 
 
 def title(data: xr.Dataset) -> str:
     """Return the question: model, system, plan and batch."""
     asked = json.loads(data.attrs["inputs"])
-    plan = {short: int(asked[f"plan.{name}"]) for name, short in {**DEGREES, **MORE}.items()}
-    said = " ".join(f"{short} {n}" for short, n in plan.items() if n != 1 or short == "mb")
-    if plan["cp"] > 1 and "plan.exchange" in asked:
-        said += f" cx {EXCHANGES[int(asked['plan.exchange'])]}"
+    plan = heading({n.removeprefix("plan."): asked[n] for n in asked if n.startswith("plan.")})
     return (
-        f"{data.attrs['model']} on {int(asked['gpus']):,} x {data.attrs['system']}, {said}, "
+        f"{data.attrs['model']} on {int(asked['gpus']):,} x {data.attrs['system']}, {plan}, "
         f"batch {int(asked['global_batch']):,} of {int(asked['sequence']):,} tokens"
     )
 

@@ -10,7 +10,13 @@ from jaxroof.errors import listing
 from jaxroof.units import percent, size
 from jaxroof.views.text.layout import PlainTable
 from jaxroof.views.text.margin import host_sentences, margin_of
-from jaxroof.views.text.plan import fields_words, filled_sentence, is_usual, used_fields
+from jaxroof.views.text.plan import (
+    fields_words,
+    filled_sentence,
+    is_usual,
+    plan_numbers,
+    used_fields,
+)
 from jaxroof.views.text.tables import plain_table
 
 GB = 1e9
@@ -37,7 +43,7 @@ def shown_fields(data: xr.Dataset) -> list[str]:
 
 def plan_words(plan: xr.Dataset) -> str:
     """Return the fields of one plan that are not at their usual value, by their short names."""
-    return " ".join(f"{head_of(plan, f)} {said_of(plan, f)}" for f in shown_fields(plan))
+    return fields_words(plan, plan_numbers(plan), shown_fields(plan))
 
 
 def plans_table(data: xr.Dataset) -> PlainTable:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import xarray as xr
@@ -11,6 +11,7 @@ from jaxroof.analyses.result_metadata import (
     about,
     head_of,
     label_of,
+    parts_of,
     roles,
     said_of,
     unused,
@@ -70,12 +71,17 @@ def placement_fields(data: xr.Dataset, fields: Iterable[str] | None = None) -> l
 
 def plan_words(plan: xr.Dataset) -> str:
     """Return a split in the field's short forms, such as ``dp 16 tp 4 pp 32 mb 1``."""
-    return " ".join(f"{words_of(plan, f)} {said_of(plan, f)}" for f in split_fields(plan))
+    return fields_words(plan, plan_numbers(plan), split_fields(plan), words_of)
 
 
 def whole_plan(plan: xr.Dataset) -> str:
     """Return every field of a plan, as ``--plan`` and ``--mine`` read them."""
-    return fields_words(plan, {f: int(plan.data_vars[f]) for f in used_fields(plan)})
+    return fields_words(plan, plan_numbers(plan))
+
+
+def plan_numbers(plan: xr.Dataset) -> dict[str, int]:
+    """Return the fields that a plan uses."""
+    return {field: int(plan.data_vars[field]) for field in used_fields(plan)}
 
 
 def filled_sentence(data: xr.Dataset) -> str:
@@ -91,18 +97,44 @@ def plan_line(data: xr.Dataset) -> str:
 
     Where nothing was filled in, what the fields that were left open have.
     """
+    own = _training_plan().assign(own_filled=str(data.attrs.get("filled", "{}")))
+    return filled_sentence(own).strip() or str(data.attrs.get("left_open", ""))
+
+
+def _training_plan() -> xr.Dataset:
+    """Return the fields of a plan of today's training, with their names and usual values."""
     fields = {f.name: ((), 1, attributes(f.metadata)) for f in dataclasses.fields(TrainingPlan)}
-    own = {"own_filled": str(data.attrs.get("filled", "{}"))}
-    return filled_sentence(xr.Dataset({**fields, **own}, attrs={"roles": "-"})).strip() or str(
-        data.attrs.get("left_open", "")
-    )
+    return xr.Dataset(fields, attrs={"roles": "-"})
 
 
-def fields_words(data: xr.Dataset, plan: Mapping[str, int]) -> str:
-    """Return the fields of a plan; what says how another one is done, where that one is used."""
-    hosts = {name: about(data, name).get("part_of", name) for name in plan}
-    told = [n for n, host in hosts.items() if host == n or plan.get(host) != 1]
-    return " ".join(f"{head_of(data, name)} {said_of(data, name, plan[name])}" for name in told)
+def fields_words(
+    data: xr.Dataset,
+    plan: Mapping[str, int],
+    fields: Iterable[str] | None = None,
+    named: Callable[[xr.Dataset, str], str] = head_of,
+) -> str:
+    """Return some fields of a plan, by default all that are given, with their names.
+
+    What says how another one is done is told where that one is used.
+    """
+    shown = plan if fields is None else fields
+    told = [name for name in shown if plan.get(about(data, name).get("part_of", "")) != 1]
+    return " ".join(f"{named(data, name)} {said_of(data, name, plan[name])}" for name in told)
+
+
+def heading(plan: Mapping[str, float]) -> str:
+    """Return a plan of today's training in short forms, without fields at their usual value.
+
+    >>> heading({"data": 2.0, "context": 2.0, "exchange": 0.0, "microbatch": 1.0})
+    'dp 2 cp 2 cx all-to-all mb 1'
+    >>> heading({"data": 4.0, "context": 1.0, "exchange": 0.0, "microbatch": 2.0})
+    'dp 4 mb 2'
+    """
+    data = _training_plan()
+    given = {str(name): int(plan[str(name)]) for name in data.data_vars if name in plan}
+    always = {"microbatch", *parts_of(data, "context")}
+    told = [n for n in given if n in always or given[n] != int(about(data, n)["default"])]
+    return fields_words(data, given, told)
 
 
 def plan_sentence(plan: xr.Dataset) -> str:
