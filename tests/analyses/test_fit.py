@@ -18,7 +18,7 @@ from jaxroof.views.text.fit import groups
 
 ROAD = [  # golden case, its name in the catalogue, what the case leaves to a default
     ("base", "llama3-70b", {}),
-    ("zb-h1", "llama3-70b", {}),
+    ("zb_h1", "llama3-70b", {}),
     ("interleave_5", "llama3-70b", {}),
     ("remainder", "llama3-70b", {"layer_split": "even"}),
     ("gpt3_dropout", "gpt3-175b", {"attention_kernel": "unfused"}),
