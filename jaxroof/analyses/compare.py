@@ -12,6 +12,7 @@ import xarray as xr
 from jaxroof.analyses.training_settings import system_of
 from jaxroof.catalog.lookup import with_chip
 from jaxroof.engine.grid.chunks import Progress
+from jaxroof.engine.search.none_legal import check_legal
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.engine.search.search import search
 from jaxroof.errors import InputError, NoAnswer, refusal, shown
@@ -103,6 +104,8 @@ def compare(
     rest = {key: value for key, value in rest.items() if key not in axes}
     rules = constraints_of(of, where)
     data = search(of, start, axes=axes, where=rules, settings=rest, progress=progress)
+    if not data.plans_legal.values.any():
+        check_legal(of, start, axes=axes, where=rules, settings=rest)
     data = _by_name(data)
     data["memory_limit"], title = _limits(of, start, machines), _title(names, data)
     asked = {"gpus": sizes, "global_batch": global_batch, "number_format": number_format}

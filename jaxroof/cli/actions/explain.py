@@ -13,22 +13,16 @@ from jaxroof.cli.actions.search_options import QuestionOptions
 from jaxroof.cli.counts import parse_count
 from jaxroof.cli.detail import detail
 from jaxroof.cli.progress import working
-from jaxroof.engine.search.all_plans import survey
+from jaxroof.engine.search.none_legal import check_legal
 from jaxroof.engine.sensitivity.response import response
 from jaxroof.errors import refusal, shown
-from jaxroof.estimators.published.legality import RULES
-from jaxroof.estimators.published.recipe import Split
-from jaxroof.estimators.published.step import published
-from jaxroof.estimators.training.legality import rules as rules_of_training
-from jaxroof.estimators.training.training_recipe import memory_recipe
 from jaxroof.io.atomic import replace_file
 from jaxroof.io.formats import write
 from jaxroof.units import parse, seconds
-from jaxroof.views.text.answers.explain import answer, no_plan
+from jaxroof.views.text.answers.explain import answer
 from jaxroof.views.text.detail import Detail
 from jaxroof.views.text.explain import with_capacity
 from jaxroof.views.text.explain_json import explain_json
-from jaxroof.views.text.search import counts_sentence
 
 CHANGE = 1.1  # factor applied to a parameter in both directions, in the tornado plot
 
@@ -46,6 +40,8 @@ def explain_command(*, span: str, as_json: bool, **options: Any) -> int:
     chosen = {"gpus": count, **asked.settings}
     with working("searching plans at every value of every parameter"):
         found = explain(inputs, estimator=estimator, where=rules, span=reach, settings=chosen)
+    if not found.steps.sizes["step"]:
+        check_legal(estimator, inputs, where=rules, settings=chosen)
     title = f"{asked.question}, batch {asked.sequences:,}"
     if is_picture(output) and not found.feasible:
         output = None  # nothing to draw
@@ -59,13 +55,8 @@ def explain_command(*, span: str, as_json: bool, **options: Any) -> int:
             pathlib.Path(temporary).write_text(explain_json(found), encoding="utf-8")
     if as_json:
         print(explain_json(found))
-    elif found.steps.sizes["step"]:
-        say_all(answer(found, title, detail() is Detail.VERBOSE))
     else:
-        refusals = _rules(asked)
-        none = survey(estimator, inputs, where=rules, settings=chosen)
-        limit, said = float(found.best.memory_limit), [str(rule) for rule in rules]
-        say_all(no_plan(title, counts_sentence(none, limit, refusals, said)))
+        say_all(answer(found, title, detail() is Detail.VERBOSE))
     report_written(output)
     return 0 if found.feasible else 1
 
@@ -81,13 +72,3 @@ def _draw(output: str, moved: xr.Dataset, found: Explanation, title: str) -> Non
     )
     data.attrs["title"] += "the best plan chosen anew"
     plots.save(plots.draw(data), output)
-
-
-def _rules(asked: QuestionOptions) -> dict[str, str]:
-    """Return the plans that each rule refuses, by the name of the rule."""
-    if asked.asked_of is published:
-        rules = RULES[Split(asked.split)]
-    else:
-        _, recipe, _ = asked.asked_of.resolve(asked.inputs, None, asked.settings)
-        rules = rules_of_training(memory_recipe(recipe))
-    return {rule.name: rule.words for rule in rules}

@@ -4,10 +4,11 @@ from typing import Any
 
 from jaxroof.cli.actions.arguments import parse_share, parse_split
 from jaxroof.cli.actions.console import say_all
-from jaxroof.cli.actions.outputs import check_output, is_picture, report_written, write_or_draw
+from jaxroof.cli.actions.outputs import check_output, report_written, write_or_draw
 from jaxroof.cli.actions.search_options import QuestionOptions
 from jaxroof.cli.counts import parse_counts
 from jaxroof.cli.progress import working
+from jaxroof.engine.search.none_legal import check_legal
 from jaxroof.engine.search.pareto import pareto
 from jaxroof.errors import refusal, shown
 from jaxroof.estimators.published.step import published
@@ -30,15 +31,16 @@ def pareto_command(*, days: str | None, gain: str, **options: Any) -> int:
             asked.asked_of, asked.inputs, axes=axes, where=asked.rules, settings=asked.settings
         )
     data.attrs["title"] = f"{asked.question}: what more memory buys"
-    there = data.sizes["step_number"] > 0
-    if not there and is_picture(output):
-        output = None  # nothing to draw
+    if not data.sizes["step_number"]:
+        check_legal(
+            asked.asked_of, asked.inputs, axes=axes, where=asked.rules, settings=asked.settings
+        )
     write_or_draw(output, data, lambda plots: plots.staircase(data, most_days))
     say_all(answer(data, sizes, worth, most_days))
     report_written(output)
     if most_days is not None:
-        return 0 if there and bool((data.training_days <= most_days).any()) else 1
-    return 0 if there and bool(data.fits.any()) else 1
+        return 0 if bool((data.training_days <= most_days).any()) else 1
+    return 0 if bool(data.fits.any()) else 1
 
 
 def _days(text: str) -> float:

@@ -10,6 +10,7 @@ from jaxroof.cli.actions.arguments import PLAN_FIELDS, own_plan, parse_share, wh
 from jaxroof.cli.actions.console import say_all
 from jaxroof.cli.actions.search_options import SearchOptions, searched
 from jaxroof.engine.search.all_plans import survey
+from jaxroof.engine.search.none_legal import check_legal
 from jaxroof.engine.search.problem import SearchProblem, check_search
 from jaxroof.engine.search.ranking import first_of_each, rank_plans
 from jaxroof.errors import InputError
@@ -52,6 +53,8 @@ def _search(asked: SearchOptions) -> int:
             settings={"gpus": size, **settings},
         )
         found.append(_legal_plans(question, asked.placements, asked.mine))
+    if not any(each.data.sizes["plan"] for each in found):
+        check_legal(published, inputs, where=rules, settings={"gpus": sizes[-1], **settings})
     outputs.write_data(output, _written(found, everything))
     title = f"{asked.question}, batch {asked.sequences:,}"
     one = len(found) == 1
@@ -78,7 +81,6 @@ def _legal_plans(question: SearchProblem, placements: bool, mine: str | None) ->
         objective=question.objective,
         where=[str(rule) for rule in question.where],
         refusals={rule.name: rule.words for rule in RULES[recipe.split]},
-        fast_domain=int(inputs.system.fast_domain),
         own=place,
         refused=refused,
     )

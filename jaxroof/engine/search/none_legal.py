@@ -1,19 +1,37 @@
 """No plan is legal: why, and on which numbers of accelerators one is."""
 
+import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
+from jaxroof.engine.grid.axes import replace_all
 from jaxroof.engine.search.candidates import plan_product
-from jaxroof.engine.search.problem import SearchProblem
+from jaxroof.engine.search.problem import SearchProblem, check_searches
 from jaxroof.errors import InputError, listing
 from jaxroof.records import get_at, replace_at
 
 SIZE = "gpus"  # the product of a plan's degrees, for estimators that have one
+DOMAIN = "system.fast_domain"
 NODE, NEAR = 8, 17  # accelerators by which other numbers are tried, and how many such steps
 SAID = 3  # rules that are named
 
 
 class NoLegalPlan(InputError):
     """No plan is legal on the accelerators that are asked for."""
+
+
+def check_legal(*asked: Any, **options: Any) -> None:
+    """Check that a plan is legal at the last point of a grid; arguments are those of ``search``.
+
+    Raises: NoLegalPlan, which says why none is and where one would be.
+    """
+    question = check_searches(*asked, **options)[1][-1]
+    last = {path: column[-1] for axis in question.axes for path, column in axis.values.items()}
+    inputs = replace_all(question.inputs, last)
+    plans = plan_product(question.estimator, inputs, question.recipe, question.where)
+    if not plans.size:
+        point = dataclasses.replace(question, inputs=inputs, axes=())
+        raise NoLegalPlan(none_legal(point, plans.refused))
 
 
 def none_legal(question: SearchProblem, refused: Mapping[str, int], most: int | None = None) -> str:
@@ -29,9 +47,17 @@ def none_legal(question: SearchProblem, refused: Mapping[str, int], most: int | 
     near = [f"{found:,}" for found in _legal_near(question, size)] if most is None else []
     number = f"{' or '.join(near)} accelerators" if near else "another number"
     return (
-        f"plan: none is legal on {on}{given}; expected {number}, another batch or rule"
-        f"{_counts(question, refused)}"
+        f"plan: none is legal on {on}{given}; expected {number}{_domain(question, size)}, "
+        f"another batch or rule{_counts(question, refused)}"
     )
+
+
+def _domain(question: SearchProblem, size: int) -> str:
+    """Return the largest smaller fast domain with a legal plan, where the plans hang on it."""
+    domain = int(get_at(question.inputs, DOMAIN)) if DOMAIN in question.estimator.structural else 1
+    parts = (part for part in range(domain - 1, 0, -1) if size % part == 0)
+    fills = next((part for part in parts if _has_legal(question, DOMAIN, part)), None)
+    return f", {DOMAIN}={fills}" if fills else ""
 
 
 def _counts(question: SearchProblem, refused: Mapping[str, int]) -> str:
@@ -52,10 +78,10 @@ def _legal_near(question: SearchProblem, size: int) -> list[int]:
     return [
         found
         for sizes in (below, above)
-        if (found := next((s for s in sizes if _has_legal(question, s)), 0))
+        if (found := next((s for s in sizes if _has_legal(question, SIZE, s)), 0))
     ]
 
 
-def _has_legal(question: SearchProblem, size: int) -> bool:
-    inputs = replace_at(question.inputs, SIZE, float(size))
+def _has_legal(question: SearchProblem, path: str, value: int) -> bool:
+    inputs = replace_at(question.inputs, path, float(value))
     return plan_product(question.estimator, inputs, question.recipe, question.where).size > 0

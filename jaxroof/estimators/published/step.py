@@ -269,6 +269,7 @@ published = Estimator(
     },
     step=step,
     candidates=plans,
+    reasons=lambda recipe: {rule.name: rule.words for rule in RULES[recipe.split]},
     structural=("gpus", "global_batch", "model", "system.fast_domain"),
     objective="step_time",
     need="memory",

@@ -41,8 +41,6 @@ def counts_sentence(
     rules = f" The rules of the split dropped {listing(said)}." if said else ""
     if refused.get("where"):
         rules += f" Your constraints dropped {refused['where']:,} plans."
-    if legal == 0:
-        return f"No legal plan{asked}.{rules}"
     over = legal - fits
     need, unit = data[need_of(data)].values, unit_of(data, need_of(data))
     kept = f"{_plans(legal)}{asked}; {fits:,} fit in {size(limit, unit)}"
@@ -50,22 +48,6 @@ def counts_sentence(
         least, most = size(need.min(), unit), size(need.max(), unit)
         kept += f", {over:,} need more (plans need {least} to {most})"
     return f"{kept}.{rules}"
-
-
-def domain_sentence(gpus: int, domain: int) -> str:
-    """Return that accelerators do not fill whole NVLink domains, and what would be right.
-
-    >>> domain_sentence(500, 8)[:70]
-    '500 is no multiple of the NVLink domain of 8: try 496 or 504, or use 5'
-    """
-    if gpus <= domain or gpus % domain == 0:
-        return ""
-    share = max(part for part in range(1, domain) if gpus % part == 0)
-    near = gpus - gpus % domain
-    return (
-        f"{gpus:,} is no multiple of the NVLink domain of {domain}: try {near:,} or "
-        f"{near + domain:,}, or use {share} of each domain (--set system.fast_domain={share})."
-    )
 
 
 def best_sentence(best: xr.Dataset, fits: int | None, limit: float) -> str:

@@ -29,9 +29,3 @@ def answer(found: Explanation, about: str, every: bool = False) -> Iterator[Said
         yield from verbose(views.switches_table(found.response, found.elasticities))
     if found.steps.sizes["step"]:
         yield from verbose(views.steps_table(found.steps))
-
-
-def no_plan(about: str, counts: str) -> Iterator[Said]:
-    """Yield why no plan is legal: ``counts`` are of those that the rules refuse."""
-    yield from title(about)
-    yield from quiet(counts)

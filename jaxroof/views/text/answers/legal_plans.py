@@ -36,7 +36,6 @@ class LegalPlans(RankedPlans):
     objective: str
     where: Sequence[str]  # constraints
     refusals: Mapping[str, str]  # plans that each rule refuses, in words
-    fast_domain: int  # accelerators
     own: int | None  # place of the user's plan in the data
     refused: str  # why the user's plan is not allowed
 
@@ -60,11 +59,8 @@ def answer(found: LegalPlans, about: str, within: float) -> Iterator[Said]:
     """
     yield from title(about)
     if found.best is None:
-        legal = found.data.sizes["plan"]
-        said = views.nothing_fits(found.data, found.limit) if legal else ""
+        said = views.nothing_fits(found.data, found.limit)
         yield from quiet(said[:1].upper() + said[1:], found.counts)
-        if not legal:
-            yield from usual(views.domain_sentence(found.gpus, found.fast_domain))
     else:
         yield from best_plans(found, found.best, len(found.order))
         yield from usual(views.close_sentence(found.data, found.order, found.objective, within))
