@@ -103,21 +103,28 @@ def fit(
         {**_stages(memory, asked), **_answer(memory, full, asked), **_beside(answered, full)},
         {"stage": ("stage", np.arange(_shape(memory)[-1]), {"long_name": "Pipeline stage"})},
         {
-            "Conventions": "CF-1.11",
-            "question": "fit",
             "model": _named(model),
             "system": _named(system),
-            "inputs": json.dumps({path: float(value) for path, _, value in leaves(asked.inputs)}),
-            "recipe": json.dumps(_plain(vars(asked.recipe))),
-            "assumed": json.dumps(_assumed(asked)),
-            "hangs_on": json.dumps(_hangs_on(asked, bool(full.fits))),
-            "warnings": json.dumps(_warnings(asked)),
-            "versions": json.dumps(versions()),
+            **_attributes(asked, bool(full.fits)),
             **_changes(answered, changes, model, system, every),
             **(filled.attrs if filled else {}),
         },
     )
     return _under_software(data, answered)
+
+
+def _attributes(asked: Question, fits: bool) -> dict[str, str]:
+    """Return the question and what it leaves open, in JSON."""
+    return {
+        "Conventions": "CF-1.11",
+        "question": "fit",
+        "inputs": json.dumps({path: float(value) for path, _, value in leaves(asked.inputs)}),
+        "recipe": json.dumps(_plain(vars(asked.recipe))),
+        "assumed": json.dumps(_assumed(asked)),
+        "hangs_on": json.dumps(_hangs_on(asked, fits)),
+        "warnings": json.dumps(_warnings(asked)),
+        "versions": json.dumps(versions()),
+    }
 
 
 def _changes(
