@@ -67,9 +67,8 @@ def fit(
 
     ``plan`` has degrees by name (``{"tensor": 8, "pipeline": 16}``, or ``tp``, ``pp``), the
     microbatch, ``interleave``, ``zero_stage`` and ``sequence_parallel``; what it lacks has its
-    usual value, or with ``fill`` that of the fastest plan with its fields that fits, as the
-    attribute ``filled`` says: where accelerators are known (``gpus`` or the data degree) and the
-    chip is calibrated.
+    usual value; with ``fill``, where ``gpus`` or the data degree is given and the chip calibrated,
+    that of the fastest plan with its fields that fits, as the attribute ``filled`` says.
     ``software`` names whose terms these are (``jaxroof list software``; ``"fsdp2"`` takes
     ``replicas`` in the plan, ``recompute``, ``ends`` and ``compiled``). ``settings`` and keywords
     change choices (``recompute="full"``, ``modules="core_attn,mlp"``, ``layer_split="7,14x8,7"``)
@@ -105,9 +104,8 @@ def fit(
         {
             "model": _named(model),
             "system": _named(system),
-            **_attributes(asked, bool(full.fits)),
+            **_attributes(asked, bool(full.fits)) | (filled.attrs if filled else {}),
             **_changes(answered, changes, model, system, every),
-            **(filled.attrs if filled else {}),
         },
     )
     return _under_software(data, answered)
