@@ -18,7 +18,7 @@ from jaxroof.analyses.result_metadata import (
     unit_of,
     words_of,
 )
-from jaxroof.catalog.lookup import system
+from jaxroof.catalog.lookup import device
 from jaxroof.errors import refusal
 from jaxroof.units import percent
 from jaxroof.views.plots import select as choose
@@ -36,6 +36,8 @@ ALIKE = 1e-9  # relative difference between numbers that are the same
 LETTERS = 80  # of a line of the legend
 SIZE = style.TEXT  # points of a plan's name
 MOST_SAID = 2  # staircases that the title speaks of
+# whose steps of training may fill what the device reports
+REPORTED = {"A100": "a100-80-sxm", "H200": "h200-141-sxm", "B200": "b200-180-sxm"}
 NAMED = 3  # staircases in one picture whose plans are written
 
 
@@ -240,8 +242,9 @@ def _capacities(
     lines: dict[float, list[str]] = {}
     if limit is not None and "system.hbm_capacity" in roles(data).get("resources", {}):
         scale = float(limit.attrs["scale"])
-        for words, known in choose.REAL.items():
-            size = float(system(known).hbm_capacity) / scale
+        there = REPORTED if data.attrs.get("estimator") == "training" else choose.REAL
+        for words, known in there.items():
+            size = float(device(known).hbm_capacity) / scale
             lines.setdefault(size, []).append(f"capacity of the {words}")
     searched = np.unique(limit.values) if limit is not None else np.array([])
     own = float(searched[0]) if len(searched) == 1 else None

@@ -399,6 +399,15 @@ def test_a_capacity_alone_makes_no_machine():
     assert "141 GB (this machine; capacity of the H200)" in moved
 
 
+def test_lines_of_a_staircase_hold_what_its_table_says_they_hold():
+    """The plan of 142.9 GB that an H200 holds lies left of the line of the H200."""
+    asked = {"model": "llama3-8b", "system": "h100-nvs8", "gpus": 4, "global_batch": 8}
+    said = words(plots.staircase(jr.pareto("training", **asked, where="off=0")))
+    assert "150.8 GB (capacity of the H200)" in said
+    assert "85.52 GB (this machine" in "".join(said)
+    assert "141 GB (capacity of the H200)" not in said
+
+
 def test_staircases_are_told_apart_by_their_coordinates(stairs):
     both = xr.concat([stairs, stairs.assign(step_time=stairs.step_time / 2)], "step_number")
     sizes = np.repeat([1024, 2048], stairs.sizes["step_number"])
