@@ -19,7 +19,7 @@ def with_recomputation(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return a plan without ``rc``, and settings with the choices that it stands for in a search.
 
-    ``selective`` of a search says which modules ``rc=1`` computes again.
+    ``selective`` of a search says which modules ``rc=1`` computes again, unless ``modules`` does.
     Raises: InputError for another number than 0, 1 or 2, if ``recompute`` is set besides, and for
     ``selective`` beside ``modules``.
 
@@ -38,8 +38,9 @@ def with_recomputation(
         chosen["recompute"] = kind.value
     if SELECTIVE in settings and "modules" in settings:
         raise refusal(SELECTIVE, "given twice, as modules too; expected it once")
+    named = {name: settings[name] for name in (SELECTIVE, "attention_kernel") if name in settings}
+    several = modules_of(choose(TrainingRecipe(), named))
     again = chosen.get("recompute") in (Recompute.SELECTIVE, Recompute.SELECTIVE.value)
     if again and (level is not None or SELECTIVE in settings):
-        named = {name: value for name, value in settings.items() if name == SELECTIVE}
-        chosen["modules"] = modules_of(choose(TrainingRecipe(), named).selective)
+        chosen = {"modules": several, **chosen}  # modules that are given by name stay
     return rest, chosen

@@ -15,8 +15,13 @@ from jaxroof.analyses.fit_question import asked_question
 from jaxroof.analyses.fit_time import step_times
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.estimators.training.inputs import TrainingPlan
+from jaxroof.estimators.training.memory_recipe import AttentionKernel
 from jaxroof.estimators.training.step import training
-from jaxroof.estimators.training.training_recipe import MODULES, Selective
+from jaxroof.estimators.training.training_recipe import (
+    Selective,
+    TrainingRecipe,
+    modules_of,
+)
 
 LANGUAGE = [name for name in catalog.names("architectures") if not name.startswith("vit")]
 RECOMPUTED = [(0, "light"), (1, "light"), (1, "core_attn"), (1, "mlp"), (1, "moe"), (2, "light")]
@@ -32,7 +37,7 @@ def about(model: str) -> dict[str, Any]:
 def test_changes_take_the_step_time_of_training(model: str) -> None:
     """Every legal single change of a plan, under every recomputation that a search can name."""
     for level, selective in RECOMPUTED:
-        modules = {"modules": modules_of(selective)} if level == 1 else {}
+        modules = {"modules": names_of(selective)} if level == 1 else {}
         plan = {"dp": 4, "pp": 2, "zero": 0} | ({} if level == 1 else {"rc": level})
         asked = asked_question(plan=plan, **about(model), **modules)
         points = at_once(asked.inputs).values
@@ -50,9 +55,33 @@ def test_changes_take_the_step_time_of_training(model: str) -> None:
         np.testing.assert_allclose(found, report.step_time, rtol=1e-12)
 
 
-def modules_of(selective: str) -> str:
+def names_of(selective: str) -> str:
     """Return the modules that a choice of a search computes again, as `fit` takes them."""
-    return ",".join(module.value for module in MODULES[Selective(selective)])
+    recipe = TrainingRecipe(selective=Selective(selective))
+    return ",".join(module.value for module in modules_of(recipe))
+
+
+@pytest.mark.parametrize("kernel", AttentionKernel)
+@pytest.mark.parametrize("model", LANGUAGE)
+def test_what_is_computed_again_frees_bytes(model: str, kernel: AttentionKernel) -> None:
+    """A part of the layers that frees no byte takes no time, whatever else is computed again."""
+    inputs, choices = resolve_settings(training, {**about(model), "plan.recompute": 1.0})
+    for selective in Selective:
+        recipe = dataclasses.replace(choices, selective=selective, attention_kernel=kernel)
+        if selective is Selective.CORE_ATTENTION and kernel is not AttentionKernel.UNFUSED:
+            continue  # a user who names one part gets it
+        modules = modules_of(recipe)
+        every, *fewer = (
+            _time_and_activations(inputs, dataclasses.replace(recipe, selective=some))
+            for some in (modules, *(modules - {one} for one in modules))
+        )
+        assert all(time < every[0] for time, held in fewer if held > every[1])
+        assert all(time == every[0] for time, held in fewer if held == every[1])
+
+
+def _time_and_activations(inputs: Any, recipe: TrainingRecipe) -> tuple[float, float]:
+    report = training.evaluate(inputs, recipe)
+    return float(report.step_time), float(report.memory_activations)
 
 
 PLANS: dict[str, dict[str, int]] = {

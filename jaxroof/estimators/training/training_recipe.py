@@ -19,7 +19,7 @@ from jaxroof.estimators.training.recipe import Recipe
 class Selective(enum.Enum):
     """The parts of a layer that a plan with selective recomputation computes again."""
 
-    LIGHT = "light"  # all that takes no large product: norms, scores, up-projections, activations
+    LIGHT = "light"  # what takes no large product: norms, kept scores, up-projections, activations
     CORE_ATTENTION = "core_attn"
     MLP = "mlp"  # light, and MLPs
     EXPERTS = "moe"  # light, MLPs and experts
@@ -46,7 +46,7 @@ def memory_recipe(recipe: TrainingRecipe) -> MemoryRecipe:
     """Return the choices that memory depends on; how much is recomputed is a number of the plan."""
     return MemoryRecipe(
         schedule=recipe.schedule,
-        modules=modules_of(recipe.selective),
+        modules=modules_of(recipe),
         attention_kernel=recipe.attention_kernel,
         context_exchange=recipe.context_exchange,
         cross_entropy=recipe.cross_entropy,
@@ -55,21 +55,23 @@ def memory_recipe(recipe: TrainingRecipe) -> MemoryRecipe:
     )
 
 
-def modules_of(selective: Selective | frozenset[Module]) -> frozenset[Module]:
-    """Return the parts of a layer that a choice computes again; parts stand for themselves."""
-    return MODULES[selective] if isinstance(selective, Selective) else selective
+def modules_of(recipe: TrainingRecipe) -> frozenset[Module]:
+    """Return the parts of a layer that a recipe computes again; parts stand for themselves.
+
+    Where several parts are chosen by one name, the core of attention is among them only if the
+    attention kernel keeps scores: with the others its recomputation would free nothing.
+    """
+    selective = recipe.selective
+    if not isinstance(selective, Selective):
+        return selective
+    if recipe.attention_kernel is AttentionKernel.UNFUSED:
+        return MODULES[selective] | {Module.CORE_ATTENTION}
+    return MODULES[selective]
 
 
-_LIGHT = frozenset(
-    [
-        Module.LAYERNORM,
-        Module.CORE_ATTENTION,
-        Module.LATENT_PROJECTION,
-        Module.EXPERT_ACTIVATION,
-    ]
-)
+_LIGHT = frozenset([Module.LAYERNORM, Module.LATENT_PROJECTION, Module.EXPERT_ACTIVATION])
 _MLP = _LIGHT | {Module.MLP, Module.SHARED_EXPERTS}
-MODULES: dict[Selective, frozenset[Module]] = {
+MODULES: dict[Selective, frozenset[Module]] = {  # beside scores that the attention kernel keeps
     Selective.LIGHT: _LIGHT,
     Selective.CORE_ATTENTION: frozenset([Module.CORE_ATTENTION]),
     Selective.MLP: _MLP,

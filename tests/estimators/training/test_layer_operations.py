@@ -15,12 +15,16 @@ from jaxroof.estimators.training.layer import dense_layer, routing_layer, score_
 from jaxroof.estimators.training.layer_operations import layer_operations
 from jaxroof.estimators.training.layer_time import expert_weights, layer_weights
 from jaxroof.estimators.training.layer_work import layer_work
-from jaxroof.estimators.training.memory_recipe import MemoryRecipe
+from jaxroof.estimators.training.memory_recipe import AttentionKernel
 from jaxroof.estimators.training.plan_time import Timed, timed
 from jaxroof.estimators.training.product_times import dense_share
 from jaxroof.estimators.training.step import training
 from jaxroof.estimators.training.step_time import layer_parts, whole_step
-from jaxroof.estimators.training.training_recipe import MODULES, Selective, TrainingRecipe
+from jaxroof.estimators.training.training_recipe import (
+    Selective,
+    TrainingRecipe,
+    memory_recipe,
+)
 from jaxroof.formulas.model_flops import exact_context
 from jaxroof.records import with_named_absences
 from jaxroof.settings import choose
@@ -232,7 +236,8 @@ def test_what_memory_drops_time_repeats(name):
 @pytest.mark.parametrize("name", catalog.names("architectures"))
 def test_the_flop_done_again_are_those_of_the_modules(name, selective):
     asked = asked_of(name, recompute=1.0)
-    asked = asked._replace(choices=MemoryRecipe(modules=MODULES[selective]))
+    scores = TrainingRecipe(selective=selective, attention_kernel=AttentionKernel.UNFUSED)
+    asked = asked._replace(choices=memory_recipe(scores))
     found = layer_operations(asked.model.sequence, asked)
     model, choices = architecture_with_choices(name)
     recipe, dense = choose(TrainingRecipe(), choices), dense_share(model)
