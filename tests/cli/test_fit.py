@@ -208,3 +208,14 @@ def test_selective_means_what_it_means_in_a_search(level, selective):
         jr.fit(**LLAMA, plan=plan, settings={"selective": "mlp", "modules": "mlp"})
     with pytest.raises(jr.InputError, match="selective: ml: no such Selective"):
         jr.fit(**LLAMA, plan={**plan, "rc": 1}, settings={"selective": "ml"})
+
+
+def test_modules_beside_rc_1_are_what_it_computes_again():
+    plan = {"dp": 8, "mb": 1, "zero": 1}
+    alone = jr.fit(**LLAMA, plan=plan, settings={"modules": "mlp"})
+    both = jr.fit(**LLAMA, plan={**plan, "rc": 1}, settings={"modules": "mlp"})
+    assert both.device.values.tolist() == alone.device.values.tolist()
+    assert float(both.step_time) == float(alone.step_time)
+    for level, modules in ((1, "nonsense"), (0, "mlp"), (2, "mlp")):
+        with pytest.raises(jr.InputError, match=r"^modules: "):
+            jr.fit(**LLAMA, plan={**plan, "rc": level}, settings={"modules": modules})

@@ -218,7 +218,8 @@ def test_what_memory_drops_time_repeats(name):
         global_batch=8.0,
         plan=TrainingPlan(tensor=2.0, recompute=np.array([0.0, 1.0, 2.0])),
     )
-    chosen = choose(TrainingRecipe(), choices)
+    scores = {"attention_kernel": AttentionKernel.UNFUSED}  # so that each choice has the one before
+    chosen = choose(TrainingRecipe(), {**choices, **scores})
     found = [
         training.evaluate(with_named_absences(inputs), dataclasses.replace(chosen, selective=some))
         for some in AGAIN
@@ -227,7 +228,7 @@ def test_what_memory_drops_time_repeats(name):
     chain = np.array([none, *([getattr(one, kind)[1] for kind in KINDS] for one in found), full])
     saved, longer = -np.diff(chain[:, 0]), np.diff(chain[:, 1])
     assert np.all(saved >= 0.0)
-    assert np.sum(saved > 0.0) >= 2
+    assert np.sum(saved > 0.0) >= 3
     assert np.all(longer[saved > 0.0] > 0.0)
     assert np.all(longer >= 0.0)
 
