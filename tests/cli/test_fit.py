@@ -9,6 +9,7 @@ from rich.console import Console
 import jaxroof as jr
 from jaxroof.units import seconds
 from jaxroof.views.text import fit as views
+from jaxroof.views.text.fit_changes import set_words
 
 SMALL = "fit --model llama3-8b --system h100-nvs8 --plan dp=8,mb=1,zero=1 --batch 128"
 LARGE = (
@@ -219,3 +220,12 @@ def test_modules_beside_rc_1_are_what_it_computes_again():
     for level, modules in ((1, "nonsense"), (0, "mlp"), (2, "mlp")):
         with pytest.raises(jr.InputError, match=r"^modules: "):
             jr.fit(**LLAMA, plan={**plan, "rc": level}, settings={"modules": modules})
+
+
+@pytest.mark.parametrize("plan", ["dp=8,mb=1,zero=1,rc=0", "dp=4,cp=2,mb=2,zero=1,rc=0"])
+def test_the_headline_names_the_cheapest_change_of_its_own_table(plan, jaxroof):
+    asked = f"fit --model llama3-8b --system h100-nvs8 --batch 64 --plan {plan}"
+    said, told = jaxroof(asked), json.loads(jaxroof(f"{asked} --json").out)
+    fitting = [one for one in told["changes"] if one["fits"] and one["cost"] is not None]
+    cheapest = min(fitting, key=lambda one: one["cost"])
+    assert f"Cheapest change that makes it fit: {set_words(cheapest)} needs" in said.words

@@ -29,6 +29,7 @@ from jaxroof.estimators.published.stages import LayerCosts
 from jaxroof.records import checked
 from jaxroof.schedules import published
 from jaxroof.units import size
+from jaxroof.views.text.schedule import gap
 
 CHUNKS = {"interleaved": 2}
 LAYERS, DEVICES, MICROBATCHES, REPLICAS = 96, 4, 8, 16
@@ -381,3 +382,23 @@ def test_schedules_are_drawn():
     assert [text.get_text() for text in memory.texts] == [
         size(float(step(label.get_text()).memory.max()), "B") for label in times.get_yticklabels()
     ]
+
+
+def test_no_schedule_is_best_where_none_fits(jaxroof):
+    said = jaxroof(
+        "schedule --model llama3-8b --system h100-nvs8 --plan dp=2,pp=2,zero=1,rc=0,mb=4 --batch 64"
+    )
+    assert said.code == 1
+    assert "No schedule fits" in said.words
+    assert "best" not in said.words.replace("best fit", "").partition("step")[2].lower()
+
+
+def test_a_schedule_as_fast_as_the_best_that_does_not_fit_is_not_called_best():
+    assert gap(40.0, 40.0, False) == "+0 %"
+
+
+def test_idle_is_tied_to_the_bubble_of_a_search(jaxroof):
+    said = jaxroof(
+        "schedule --model llama3-8b --system h100-nvs8 --batch 64 --plan tp=4,pp=2,zero=1,rc=0,mb=1"
+    )
+    assert "the pipeline bubble and uneven stages" in said.words

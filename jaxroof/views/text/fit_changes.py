@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
 from jaxroof.units import percent, seconds, size
@@ -48,7 +49,7 @@ def change_sentence(data: xr.Dataset) -> str:
         )
     fitting = [one for one in changes if one["fits"]]
     if fitting:
-        best = fitting[0]
+        best = min(fitting, key=_cost)  # a pair may be cheaper than every single change
         first = "Cheapest" if best["cost"] is not None else "Leanest"
         return (
             f"{first} change that makes it fit: {set_words(best)} needs "
@@ -61,6 +62,11 @@ def change_sentence(data: xr.Dataset) -> str:
             f"{set_words(best)} with {size(best['device'], 'B')}.{_fewest(data)}"
         )
     return f"No one or two changes save memory on as many accelerators.{_fewest(data)}"
+
+
+def _cost(change: dict[str, Any]) -> float:
+    """Return the cost of a change; one that is not known is more than any."""
+    return np.inf if change["cost"] is None else float(change["cost"])
 
 
 def _fewest(data: xr.Dataset) -> str:

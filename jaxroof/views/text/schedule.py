@@ -24,9 +24,10 @@ SPENT = {
 HEADS = ("step\ntime", "against\nbest fit", "idle\n%", "data\n%")
 ENDS = ("first\nGB", "last\nGB", "held x\nlayers")
 GLOSSARY = (
-    "In the table: best fit: the fastest schedule that fits; idle and data (messages of the data "
-    "group): share of the step, mean of the devices; held: most microbatches whose activations a "
-    "device keeps, x the layers of a stage."
+    "In the table: best fit: the fastest schedule that fits; idle (that a search tells apart as "
+    "the pipeline bubble and uneven stages) and data (messages of the data group): share of the "
+    "step, mean of the devices; held: most microbatches whose activations a device keeps, x the "
+    "layers of a stage."
 )
 SOON = (0, 1, 2, 4, 3, 5, 5, 6)  # removal order of the columns, largest first; 0 stays
 GB = 1e9
@@ -58,13 +59,14 @@ def schedules_table(data: xr.Dataset) -> Table:
         if header == HEADS[0] and LOW in data:
             table.add_numbers("80 % of\nruns [s]", optional=3)
     found = rows(data)
-    best = float(data.sel(schedule=best_of(data) or found[0][0]).step_time)
+    fastest = best_of(data)
+    best = np.nan if fastest is None else float(data.sel(schedule=fastest).step_time)
     for name, row in found:
         table.add_row(
             name,
             seconds(float(row.step_time)),
             *([short_interval(row)] if LOW in data else []),
-            gap(float(row.step_time), best),
+            gap(float(row.step_time), best, bool(row.feasible)),
             f"{100 * float(row.bubble.mean()):.1f}",
             f"{100 * float(row.data_time.mean() / row.step_time):.1f}",
             f"{_gigabytes(row.memory.max())} {percent(float(row.memory.max()) / limit):>5}",
@@ -80,14 +82,18 @@ def _gigabytes(memory: xr.DataArray) -> str:
     return f"{float(memory) / GB:.4g}"
 
 
-def gap(value: float, best: float) -> str:
-    """Return the relative difference of a time from the best.
+def gap(value: float, best: float, fits: bool = True) -> str:
+    """Return the relative difference of a time from the best that fits, if there is one.
 
-    >>> gap(42.0, 40.0), gap(39.9, 40.0), gap(40.0, 40.0)
-    ('+5 %', '-0.25 %', 'best')
+    >>> gap(42.0, 40.0), gap(39.9, 40.0), gap(40.0, 40.0), gap(40.0, 40.0, False)
+    ('+5 %', '-0.25 %', 'best', '+0 %')
+    >>> gap(40.0, float("nan"))
+    '-'
     """
     share = value / best - 1.0
-    return "best" if abs(share) <= TIE else f"{100 * share:+.3g} %"
+    if share != share:
+        return "-"
+    return "best" if fits and abs(share) <= TIE else f"{100 * share:+.3g} %"
 
 
 def schedule_sentences(data: xr.Dataset) -> list[str]:
