@@ -7,6 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxroof.estimators.training.layer_activations import (
+    every_term,
+    selective_terms,
+    sizes,
+    total,
+)
 from jaxroof.estimators.training.legality import rules
 from jaxroof.estimators.training.memory_inputs import MemoryInputs, MemoryPlan
 from jaxroof.estimators.training.memory_recipe import (
@@ -16,6 +22,7 @@ from jaxroof.estimators.training.memory_recipe import (
     Module,
     Recompute,
 )
+from jaxroof.estimators.training.product_times import dense_share
 from jaxroof.records import get_at, replace_at, units
 
 DEGREES = ("data", "tensor", "context", "pipeline")
@@ -123,22 +130,38 @@ def legal(inputs: MemoryInputs, recipe: MemoryRecipe) -> np.ndarray:
     return np.asarray(found)
 
 
-def recipes(recipe: MemoryRecipe) -> Iterator[tuple[dict[str, Any], MemoryRecipe]]:
+def freeing(inputs: MemoryInputs, recipe: MemoryRecipe) -> frozenset[Module]:
+    """Return the modules whose recomputation frees bytes of some layer of a model."""
+    dense = dense_share(inputs.model)
+    every = every_term(inputs, recipe, sizes(inputs))
+    layers = [terms for share, terms in zip((dense, 1.0 - dense), every, strict=True) if share > 0]
+
+    def frees(module: Module) -> bool:
+        alone = _with(recipe, modules=frozenset([module]))
+        saved = (total(selective_terms(inputs, alone, terms)) for terms in layers)
+        return any(some < total(terms) for some, terms in zip(saved, layers, strict=True))
+
+    return frozenset(module for module in Module if frees(module))
+
+
+def recipes(
+    recipe: MemoryRecipe, modules: frozenset[Module]
+) -> Iterator[tuple[dict[str, Any], MemoryRecipe]]:
     """Yield recipes that differ in one choice from a recipe, each with what would be set.
 
-    More is computed again, or less; kernels are those that keep the least.
+    More of some modules is computed again, or less; kernels are those that keep the least.
     """
-    own = recipe.modules if recipe.recompute is Recompute.SELECTIVE else frozenset()
-    sets = {frozenset({*own, module}) for module in Module}
+    own = recipe.modules & modules if recipe.recompute is Recompute.SELECTIVE else frozenset()
+    sets = {frozenset({*own, module}) for module in modules}
     sets |= {own - {module} for module in own} | {frozenset[Module]()}
     if recipe.recompute is Recompute.FULL:  # less again
-        some = itertools.combinations(Module, 2)
-        sets |= {frozenset(two) for two in some}
-    for modules in sorted(sets - {own}, key=lambda some: sorted(m.value for m in some)):
-        yield with_modules(recipe, modules)
+        sets |= {frozenset(two) for two in itertools.combinations(modules, 2)}
+    sets -= {recipe.modules}
+    for some in sorted(sets, key=lambda some: sorted(module.value for module in some)):
+        yield with_modules(recipe, some)
     if recipe.recompute is not Recompute.FULL:
         yield {"recompute": "full"}, _with(recipe, recompute=Recompute.FULL, modules=frozenset())
-    elif not own:
+    else:
         yield with_modules(recipe, frozenset())
     if recipe.attention_kernel is AttentionKernel.UNFUSED:
         kernel = AttentionKernel.CUDNN

@@ -13,6 +13,7 @@ from jaxroof.analyses.fit_candidates import (
     PATHS,
     Points,
     at_once,
+    freeing,
     legal,
     pairs,
     recipes,
@@ -188,6 +189,7 @@ class _Search:
 
     def __init__(self, asked: Question) -> None:
         self.asked = asked
+        self.modules = freeing(asked.inputs, asked.recipe)
         self.points = at_once(asked.inputs, asked.recipe.context_exchange is None)
         own = self.points.values[:1]
         ((device, time, fits),) = self._evaluated(asked.recipe, own)
@@ -204,12 +206,12 @@ class _Search:
         yield from self._changed(pairs(self.points), {}, self.asked.recipe)
         for said, recipe in self._recipes():
             yield from self._changed(_later(self.points), said, recipe)
-            for also, both in recipes(recipe):
+            for also, both in recipes(recipe, self.modules):
                 if not {*said} & {*also} or {"modules"} == {*said} & {*also}:
                     yield from self._changed(_first(self.points), {**said, **also}, both)
 
     def _recipes(self) -> Iterator[tuple[dict[str, Any], MemoryRecipe]]:
-        yield from recipes(self.asked.recipe)
+        yield from recipes(self.asked.recipe, self.modules)
         split = even_where_it_fits(self.asked)
         if split:
             yield (

@@ -9,10 +9,19 @@ import pytest
 import xarray as xr
 
 import jaxroof as jr
-from jaxroof.analyses.fit_candidates import KINDS, PATHS, at_once, pairs
+from jaxroof import catalog
+from jaxroof.analyses.fit_candidates import (
+    KINDS,
+    PATHS,
+    at_once,
+    freeing,
+    pairs,
+    recipes,
+)
 from jaxroof.analyses.fit_changes import ABOUT, SHORTEST, cheapest_changes
 from jaxroof.analyses.fit_question import asked_question
 from jaxroof.analyses.layer_splits import even_where_it_fits
+from jaxroof.catalog.lookup import architecture
 
 PLANNED = {SHORTEST[path] for path in SHORTEST if path.startswith("plan.")} | {"zero"}
 QUESTIONS: dict[str, dict[str, Any]] = {
@@ -178,3 +187,21 @@ def test_context_ranks_may_exchange_in_another_way() -> None:
     assert values[alone, PATHS.index("plan.exchange")].tolist() == [1.0]
     fixed = at_once(question.inputs, exchanges=False)
     assert not fixed.changed[:, PATHS.index("plan.exchange")].any()
+
+
+@pytest.mark.parametrize("model", [n for n in catalog.names("architectures") if "vit" not in n])
+def test_changes_compute_again_only_what_a_model_has(model: str) -> None:
+    """From any recomputation; what computes nothing again says so, never by a part not there."""
+    dense = architecture(model).experts == 0.0
+    latent = "deepseek" in model
+    lacking = {"core_attn"} | ({"moe", "moe_act", "shared_experts"} if dense else set())
+    lacking |= set() if latent else {"mla_up_proj"}
+    for level in (0, 1, 2):
+        given = asked_question(
+            model=model, system="h100-nvs8", plan={"dp": 8, "rc": level}, global_batch=64
+        )
+        found = [said for said, _ in recipes(given.recipe, freeing(given.inputs, given.recipe))]
+        named = {name for said in found for name in said.get("modules", "").split(",") if name}
+        assert not named & lacking
+        assert "layernorm" in named
+        assert ({"recompute": "none"} in found) == (level > 0)
