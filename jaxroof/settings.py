@@ -328,6 +328,17 @@ def no_field(kind: type[Any], path: str, known: Collection[str], prefix: str = "
     return unknown("", prefix + path, f"field of {kind.__name__}", near)
 
 
+def refuse_other_name(recipe: Any, name: str) -> None:
+    """Refuse a choice by the name that another question has for it.
+
+    Raises: InputError that names the choice here, and its values.
+    """
+    for field in dataclasses.fields(recipe):
+        if field.metadata.get("elsewhere") == name:
+            values = ", ".join(str(member.value) for member in type(field.default))
+            raise refusal(name, f"only fit takes them; expected {field.name}, one of {values}")
+
+
 def least(kind: type[Any]) -> Any:
     """Return a minimal record: optional numbers keep their defaults, the others are 1."""
     hints = _hints(kind)

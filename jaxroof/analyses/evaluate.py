@@ -20,6 +20,7 @@ from jaxroof.settings import (
     group_sizes,
     no_field,
     read_names,
+    refuse_other_name,
 )
 from jaxroof.settings import paths_of as fields_of
 from jaxroof.shorthand import by_path
@@ -112,6 +113,7 @@ def resolve_settings(
             and key not in choices
             and (key in moving or not group_sizes(estimator.inputs, key))
         ):
+            refuse_other_name(estimator.recipe, key)
             raise no_field(estimator.inputs, key, told)
     varied = paths_of(axes)
     rest, recipe = read_names(rest, recipe, estimator.names, chosen, varied)

@@ -229,3 +229,14 @@ def test_the_headline_names_the_cheapest_change_of_its_own_table(plan, jaxroof):
     fitting = [one for one in told["changes"] if one["fits"] and one["cost"] is not None]
     cheapest = min(fitting, key=lambda one: one["cost"])
     assert f"Cheapest change that makes it fit: {set_words(cheapest)} needs" in said.words
+
+
+def test_modules_in_a_search_name_the_choice_that_it_takes():
+    said = "modules: only fit takes them; expected selective, one of light, core_attn, mlp, moe"
+    for ask in (
+        lambda: jr.search("training", **LLAMA, gpus=8, modules="mlp"),
+        lambda: jr.evaluate("training", **LLAMA, modules="mlp", dp=8),
+        lambda: jr.fastest_plans(**LLAMA, gpus=8, settings={"modules": "mlp"}),
+    ):
+        with pytest.raises(jr.InputError, match=f"^{said}"):
+            ask()

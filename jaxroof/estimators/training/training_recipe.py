@@ -34,7 +34,9 @@ class TrainingRecipe(Recipe):
     """
 
     schedule: Schedule = Schedule.ONE_F_ONE_B
-    selective: Selective | frozenset[Module] = Selective.LIGHT  # or those parts themselves
+    selective: Selective | frozenset[Module] = dataclasses.field(  # or those parts themselves
+        default=Selective.LIGHT, metadata={"elsewhere": "modules"}
+    )
     attention_kernel: AttentionKernel = AttentionKernel.CUDNN
     context_exchange: ContextExchange | None = None  # of every plan; None: each plan says its own
     cross_entropy: CrossEntropy = CrossEntropy.FUSED
