@@ -1,6 +1,6 @@
 """The rule of a plan's legality that is broken, the value, and what would be right."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -17,7 +17,7 @@ NAMES = {
     name: MemoryPlan.__dataclass_fields__[name].metadata["symbol"] or name
     for name in units(MemoryPlan)
 }
-EVEN = "layer_split=even"  # the setting by which stages may have any numbers of layers
+EVEN = ("layer_division=even", "layer_split=even")  # the second where a split is given
 FIRST = "batch_divisible"  # without it the number of microbatches means nothing
 MOST = 4  # alternatives that an error names
 FARTHEST = 2.0**16  # value that is tried
@@ -71,20 +71,39 @@ def _said(name: str, value: float) -> str:
 
 
 def _alternatives(rule: Rule, inputs: MemoryInputs, recipe: MemoryRecipe) -> str:
-    """Return values of single fields that keep the rule, the nearest ones below and above."""
-    found, plan = [], _fields(inputs)
+    """Return values of single fields that keep every rule, the nearest ones below and above.
+
+    Where there are none, those that keep the broken rule, a step on the way.
+    """
+    found = _nearest(rule, rules(recipe), inputs)
+    if rule.name == "gpus_used" and not found:
+        plan = inputs.plan
+        each = int(plan.tensor * plan.context * plan.pipeline)
+        return f"a multiple of {each:,} accelerators"
+    found = found or _nearest(rule, (rule,), inputs)
+    even = [EVEN[bool(recipe.layer_split)]] if rule.name == "layers_divisible" else []
+    return " or ".join([*found[:MOST], *even])
+
+
+def _nearest(rule: Rule, kept: Iterable[Rule], inputs: MemoryInputs) -> list[str]:
+    """Return the nearest values of the fields of a rule that keep some rules."""
+    found, plan, kept = [], _fields(inputs), tuple(kept)
     for name in reads(rule.holds):
         if name == "microbatches":
             continue
         about = MemoryPlan.__dataclass_fields__[name].metadata
         held, most = plan[name], min(8.0 * plan[name] + 1.0, about["most"])
         values = np.arange(1.0, min(most, FARTHEST) + 1.0)
-        allowed = np.broadcast_to(rule.allows(inputs, {**plan, name: values}), values.shape)
+        there = {**plan, name: values}
+        if {"data", "microbatch"} & {name} and inputs.global_batch is not None:
+            whole = inputs.global_batch // (there["data"] * there["microbatch"])
+            there["microbatches"] = np.maximum(whole, 1.0)
+        allowed = np.ones(values.shape, dtype=bool)
+        for one in kept:
+            allowed = allowed & one.allows(inputs, there)
         below, above = values[allowed & (values < held)], values[allowed & (values > held)]
         found += [_said(name, value) for value in (*below[-1:], *above[:1])]
-    if rule.name == "layers_divisible":
-        return " or ".join([*found[:MOST], EVEN])
-    return " or ".join(found[:MOST])
+    return found
 
 
 def _of(sentence: str, field: str) -> Callable[[MemoryInputs], str]:

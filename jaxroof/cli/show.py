@@ -4,6 +4,7 @@ import click
 
 from jaxroof.cli import completion
 from jaxroof.cli.entries import entry_rows, print_entries, print_wrapped
+from jaxroof.errors import refusal
 
 
 @click.command(short_help="Show an entry, an estimator, or what a file asks.")
@@ -23,6 +24,9 @@ def command(name: str, trust: bool) -> None:
 
         show_file(name, trust)
         return
+    if name.endswith((".nc", ".csv", ".zarr")):
+        expected = "expected jaxroof report, plot or rerun of it"
+        raise refusal(name, f"show tells of entries and questions, not of results; {expected}")
     kinds = (*catalog.MODELS, "mlps", "systems", "software")
     known = {entry: kind for kind in kinds for entry in catalog.names(kind)}
     for kind in kinds:

@@ -88,7 +88,7 @@ def read_sweep(path: str | os.PathLike[str], trust: bool = False) -> Sweep:
 
 
 def _sweep(written: dict[str, Any], path: pathlib.Path, trust: bool) -> Sweep:
-    known("", written, KEYS)
+    _known_keys(written)
     estimator = _estimator(written, path.parent, trust)
     varied = axes(table(written, "axes"), folder=path.parent)
     machine = beside(path.parent, text(written, "system", ""))
@@ -172,6 +172,16 @@ def _settings(written: Mapping[str, Any], estimator: Estimator) -> dict[str, Any
             if key in given:
                 raise refusal(f"set.{key}", f"given in {name} too; expected it once")
     return {**plan, **changes}
+
+
+def _known_keys(written: Mapping[str, Any]) -> None:
+    """Check the keys at the top of a file; what an estimator reads stands in a table."""
+    fields = {path.rpartition(".")[2] for path, _ in fields_of(training.inputs)}
+    for key in written:
+        if key not in KEYS and key in {*fields, *training.short_names}:
+            said = "a setting; expected it in [plan] or [set], or its values in [axes]"
+            raise refusal(key, said)
+    known("", written, KEYS)
 
 
 def _estimator(written: Mapping[str, Any], folder: pathlib.Path, trust: bool) -> Estimator:

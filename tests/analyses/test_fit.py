@@ -163,7 +163,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         "the model has 32 heads; expected tp=2 or tp=4"),
     ({"plan": {"pp": 20}}, "plan: pp=20: not legal (pipelines whose chunks are unequal, also where "
         "the first and the last have fewer layers); the model has 32 layers; expected pp=18 or "
-        "pp=32 or layer_split=even"),
+        "pp=32 or layer_division=even"),
     ({"plan": {"dp": 3}}, "plan: dp=3: not legal (data degrees and microbatches that do not "
         "divide the batch); the batch is 128 sequences; expected dp=2 or dp=4"),
     ({"plan": {"ep": 2}}, "plan: ep=2: not legal (expert degrees other than 1 of a model without "

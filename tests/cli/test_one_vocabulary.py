@@ -110,3 +110,44 @@ def test_the_leanest_of_the_fast_plans_has_no_exchange_without_context_ranks(
     plan = re.search(r"Leanest of those that take at most 10 % longer: (.*?),", said)
     assert plan is not None, said
     assert "cx" not in plan[1], plan[1]
+
+
+def test_a_hint_on_a_plan_can_be_typed_and_is_legal(jaxroof: Any) -> None:
+    """Every field that is expected instead makes the plan legal, on every road."""
+    for road, plan in (
+        (f"schedule {L} --batch 64", {"pp": 2, "dp": 4, "vp": 3}),
+        (f"fit {L} --batch 64", {"pp": 2, "dp": 4, "vp": 3, "mb": 1, "zero": 1, "rc": 0}),
+        (f"fit {L} --batch 64", {"tp": 3, "dp": 2, "mb": 1, "zero": 1, "rc": 0}),
+    ):
+        typed = ",".join(f"{name}={value}" for name, value in plan.items())
+        hint = jaxroof(f"{road} --plan {typed}").err.partition("; expected ")[2].strip()
+        assert hint
+        for one in hint.split(" or "):
+            name, _, value = one.partition("=")
+            changed = ",".join(f"{n}={v}" for n, v in {**plan, name: value}.items())
+            rest = f"--plan {changed}" if name in plan else f"--plan {typed} --set {one}"
+            assert jaxroof(f"{road} {rest}").code in (0, 1), one
+
+
+def test_where_no_field_makes_a_plan_use_every_accelerator_their_number_is_the_hint(
+    jaxroof: Any,
+) -> None:
+    said = jaxroof(f"fit {L} --batch 64 --plan tp=4 --gpus 7").err
+    assert "expected a multiple of 4 accelerators" in said
+    assert "tp=7" not in said
+
+
+@pytest.mark.parametrize("line", ["gpus = 64", "tp = 8", "global_batch = 64"])
+def test_a_setting_at_the_top_of_a_sweep_is_told_its_table(
+    jaxroof: Any, tmp_path: Path, line: str
+) -> None:
+    (tmp_path / "a.toml").write_text(f'model = "llama3-8b"\nsystem = "h100-nvs8"\n{line}\n')
+    said = jaxroof("run a.toml")
+    assert said.code == 2
+    assert "expected it in [plan] or [set]" in said.err
+
+
+def test_show_says_what_reads_a_file_of_results(jaxroof: Any) -> None:
+    said = jaxroof("show x.nc")
+    assert said.code == 2
+    assert "jaxroof report" in said.err
