@@ -335,7 +335,8 @@ def refuse_other_name(recipe: Any, name: str) -> None:
     """
     for field in dataclasses.fields(recipe):
         if field.metadata.get("elsewhere") == name:
-            values = ", ".join(str(member.value) for member in type(field.default))
+            members: Any = type(field.default)
+            values = ", ".join(str(member.value) for member in members)
             raise refusal(name, f"only fit takes them; expected {field.name}, one of {values}")
 
 
