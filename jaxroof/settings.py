@@ -45,7 +45,7 @@ def apply_settings(
     """
     settings, recipe = read_names(settings, recipe, names or {}, given, varied)
     choices = choices_of(recipe)
-    for key, value in _group_amounts_last(type(inputs), settings).items():
+    for key, value in _in_order(type(inputs), settings).items():
         if key in choices:
             recipe = choose(recipe, {key: value})
             continue
@@ -281,7 +281,7 @@ def build_inputs(
                 made = type(held).__name__
                 raise refusal(path, f"expected a {kind_of.__name__}, given a {made}")
         if held is not None:
-            for p, value in _group_amounts_last(kind, inside, prefix).items():
+            for p, value in _in_order(kind, inside, prefix).items():
                 held = _replaced(held, p, p.removeprefix(f"{path}."), value, settings)
         elif inside or _is_moved(_record_type(hints[field.name]), f"{path}.", moved):
             held = build_inputs(_record_type(hints[field.name]), inside, names, f"{path}.", moved)
@@ -390,10 +390,16 @@ def of_one(path: str) -> str:
     return path.removesuffix("_per_node")
 
 
-def _group_amounts_last(kind: Any, settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return settings with amounts in groups last: what they are divided by is set first."""
-    order = sorted(settings, key=lambda path: bool(group_sizes(kind, path.removeprefix(prefix))))
-    return {path: settings[path] for path in order}
+def _in_order(kind: Any, settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return settings with whole records before their fields, and amounts in groups last.
+
+    What an amount is divided by is set first.
+    """
+
+    def place(path: str) -> tuple[bool, int]:
+        return bool(group_sizes(kind, path.removeprefix(prefix))), path.count(".")
+
+    return {path: settings[path] for path in sorted(settings, key=place)}
 
 
 def _record_type(hint: Any) -> Any:

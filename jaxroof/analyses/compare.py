@@ -102,11 +102,10 @@ def compare(
     axes, rest = _axes(records, machines)
     axes |= ({"gpus": sizes} if len(sizes) > 1 else {}) | ({"split": splits} if splits else {})
     rest = {key: value for key, value in rest.items() if key not in axes}
-    rules = constraints_of(of, where)
-    data = search(of, start, axes=axes, where=rules, settings=rest, progress=progress)
+    grid: dict[str, Any] = {"axes": axes, "where": constraints_of(of, where), "settings": rest}
+    data = _by_name(search(of, start, progress=progress, **grid))
     if not data.plans_legal.values.any():
-        check_legal(of, start, axes=axes, where=rules, settings=rest)
-    data = _by_name(data)
+        check_legal(of, start, **grid)
     data["memory_limit"], title = _limits(of, start, machines), _title(names, data)
     asked = {"gpus": sizes, "global_batch": global_batch, "number_format": number_format}
     asked |= {"system": [one.text for one in contenders], "model": names, "settings": chosen}

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from jaxroof import catalog
 from jaxroof.catalog.chip import Chip
-from jaxroof.records import Number, quantity, record
+from jaxroof.records import Number, quantity, record, value_or
 
 
 @record
@@ -139,8 +139,7 @@ class System:
 
 def usable_memory(system: System) -> Number:
     """Return the bytes that a training step may fill: what the device reports, else its label."""
-    capacity = system.hbm_capacity if system.hbm_reported is None else system.hbm_reported
-    return capacity * system.hbm_usable
+    return value_or(system.hbm_reported, system.hbm_capacity) * system.hbm_usable
 
 
 def links(system: System) -> tuple[Number, ...]:

@@ -6,6 +6,7 @@ Source: docs/models/parameters_flops_memory.md, sections 4, 5 and 7.
 from typing import Any
 
 from jaxroof.catalog import lookup as named
+from jaxroof.catalog.system import usable_memory
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.estimators.training.deciding_stages import deciding_stages
@@ -28,7 +29,7 @@ from jaxroof.records import Number, units
 
 def memory_limit(inputs: StageInputs) -> Number:
     """Return the memory available to a step [B]: what the device has, times its usable share."""
-    return inputs.system.hbm_capacity * inputs.system.hbm_usable
+    return usable_memory(inputs.system)
 
 
 def fewest_state_bytes(inputs: StageInputs, recipe: TrainingRecipe) -> Number:
