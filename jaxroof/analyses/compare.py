@@ -111,9 +111,12 @@ def compare(
     asked |= {"system": [one.text for one in contenders], "model": names, "settings": chosen}
     asked |= {"splits": [getattr(one, "value", one) for one in splits]}
     tokens = {name: float(record.training_tokens) for name, (record, _) in records.items()}
-    about = {"options": asked, "models": tokens, "without": without}
-    said = {name: json.dumps(value, default=str) for name, value in about.items()}
+    said = _texts(options=asked, models=tokens, without=without)
     return data.assign(_sooner(data)).assign_attrs(said, question="compare", title=title)
+
+
+def _texts(**about: Any) -> dict[str, str]:
+    return {name: json.dumps(value, default=str) for name, value in about.items()}
 
 
 class NoStepTime(NoAnswer):
