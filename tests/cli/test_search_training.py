@@ -125,3 +125,10 @@ def test_fit_reads_how_much_a_plan_computes_again(level, jaxroof, tmp_path):
     said = jaxroof(f"fit --model llama3-8b --system h100-nvs8 --batch 64 --plan '{best}' -o f.json")
     assert said.code == 0, said.err
     assert float(jr.read("f.json").device.max()) == pytest.approx(need, rel=1e-6)
+
+
+def test_unequal_stages_are_told_by_every_command_that_names_the_plan(jaxroof):
+    asked = "--model llama3-8b --system h100-nvs8 --gpus 7 --batch 28 --where pp=7,off=0"
+    said = [jaxroof(f"{command} {asked}").words for command in ("search", "explain", "compare")]
+    layers = {text[text.index("The layers of its") :].partition(".")[0] for text in said}
+    assert len(layers) == 1

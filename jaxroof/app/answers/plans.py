@@ -28,6 +28,7 @@ from jaxroof.views.text.plan import (
     plan_fields,
     plan_sentence,
     split_fields,
+    stages_sentence,
     used_fields,
 )
 from jaxroof.views.text.tokens import PATHS as TOKENS
@@ -145,7 +146,7 @@ def headline(data: xr.Dataset) -> Headline:
     best = data.isel(plan=0)
     if "plans_alike" in data:
         said = training_words.answer_sentence(data)
-        why = [training_words.parts_sentence(data), training_words.stages_sentence(data)]
+        why = [training_words.parts_sentence(data), stages_sentence(data.isel(plan=0))]
     else:
         said = study_words.best_sentence(best, int(data.plans_feasible), float(data.capacity))
         why = [study_words.parts_sentence(best)]

@@ -19,6 +19,7 @@ from jaxroof.views.text.plan import (
     placements_differ,
     plan_fields,
     split_cells,
+    stages_sentence,
     whole_plan,
 )
 from jaxroof.views.text.search import NO_LEGAL_PLAN
@@ -180,7 +181,8 @@ def compare_sentences(data: xr.Dataset) -> list[str]:
 def plan_sentences(data: xr.Dataset) -> list[str]:
     """Return every field of the best plan of each system and split."""
     fitting = [(names, row) for names, row in _rows(data) if bool(row.feasible)]
-    return [f"Plan on {', '.join(names)}: {whole_plan(row)}" for names, row in fitting]
+    every = [(", ".join(names), whole_plan(row), stages_sentence(row)) for names, row in fitting]
+    return [f"Plan on {name}: {plan}{'. ' * bool(stages)}{stages}" for name, plan, stages in every]
 
 
 def without_sentences(reasons: Mapping[str, str]) -> list[str]:

@@ -8,7 +8,6 @@ import xarray as xr
 from jaxroof.analyses.fastest_plans import OF_LAYER, WAYS
 from jaxroof.analyses.result_metadata import about, head_of, parts_of, said_of, words_of
 from jaxroof.errors import listing
-from jaxroof.formulas.memory_layout import alike_chunks
 from jaxroof.units import percent, size
 from jaxroof.views.text.compare import slower_by
 from jaxroof.views.text.interval import short_interval
@@ -178,20 +177,6 @@ def own_sentence(data: xr.Dataset) -> str:
         said += ", too close to the best for the model to tell apart"
     after = xr.Dataset({**json.loads(str(data.own_parts.values)), "step_time": time})
     return f"{said}. It spends {slower_by(data.isel(plan=0), after)}.{filled_sentence(data)}"
-
-
-def stages_sentence(data: xr.Dataset) -> str:
-    """Return the layers of the stages of the fastest plan; empty where all have as many."""
-    best, asked = data.isel(plan=0), json.loads(data.attrs["inputs"])
-    layers, more = int(asked["model.layers"]), int(asked.get("model.mtp_layers", 0))
-    chunks = int(best.pipeline) * int(best.interleave)
-    if layers % chunks == 0:
-        return ""
-    each, first, last = map(int, alike_chunks(float(layers), float(more), float(chunks)))
-    middle = f", {chunks - 2} x {each}" if chunks > 2 else ""
-    on_top = f" and {more} of multi-token prediction" if more else ""
-    what = "stages" if int(best.interleave) == 1 else f"{chunks} chunks of stages"
-    return f"The layers of its {what}: {each - first}{middle}, {each - last}{on_top}."
 
 
 def near_sentence(batch: int, times: float) -> str:

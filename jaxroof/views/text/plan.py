@@ -19,6 +19,7 @@ from jaxroof.analyses.result_metadata import (
 )
 from jaxroof.engine.grid.dataset import attributes
 from jaxroof.estimators.training.inputs import TrainingPlan
+from jaxroof.formulas.memory_layout import alike_chunks
 from jaxroof.views.text.margin import mark_words
 
 MANY = 8  # more fields than these are too many to print those that say nothing
@@ -140,6 +141,22 @@ def heading(plan: Mapping[str, float]) -> str:
 def plan_sentence(plan: xr.Dataset) -> str:
     """Return the line with every field of a plan, to launch it or to paste it after --plan."""
     return f"Plan: {whole_plan(plan)}"
+
+
+def stages_sentence(plan: xr.Dataset) -> str:
+    """Return the layers of the stages of a plan; empty where all have as many, or none is told."""
+    asked = json.loads(plan.attrs.get("inputs", "{}"))
+    layers, more = (int(asked.get(f"model.{name}", 0)) for name in ("layers", "mtp_layers"))
+    if not layers or "interleave" not in plan:
+        return ""
+    chunks = int(plan.pipeline) * int(plan.interleave)
+    if layers % chunks == 0:
+        return ""
+    each, first, last = map(int, alike_chunks(float(layers), float(more), float(chunks)))
+    middle = f", {chunks - 2} x {each}" if chunks > 2 else ""
+    on_top = f" and {more} of multi-token prediction" if more else ""
+    what = "stages" if int(plan.interleave) == 1 else f"{chunks} chunks of stages"
+    return f"The layers of its {what}: {each - first}{middle}, {each - last}{on_top}."
 
 
 def glossary(data: xr.Dataset, fields: Iterable[str] | None = None, *more: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from jaxroof.analyses.explain import Explanation
 from jaxroof.views.text import explain as views
 from jaxroof.views.text.explain_sentences import best_sentence, explain_sentences
-from jaxroof.views.text.plan import plan_sentence
+from jaxroof.views.text.plan import plan_sentence, stages_sentence
 from jaxroof.views.text.said import Said, quiet, title, usual, verbose
 
 
@@ -20,7 +20,7 @@ def answer(found: Explanation, about: str, every: bool = False) -> Iterator[Said
         yield from quiet(first)
         yield from usual(*rest, views.steps_table(found.steps))
         return
-    yield from usual(best_sentence(found), plan_sentence(found.best))
+    yield from usual(best_sentence(found), plan_sentence(found.best), stages_sentence(found.best))
     yield from quiet(first)
     yield from usual(*rest, views.bars_table(found.elasticities, every))
     yield from verbose(*views.rest_sentences(found.elasticities))

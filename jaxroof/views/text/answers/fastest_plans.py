@@ -7,7 +7,7 @@ import xarray as xr
 from jaxroof.views.text import fastest_plans as views
 from jaxroof.views.text import least_memory
 from jaxroof.views.text.answers.plans_by_size import NOTHING, own_plans, table_of_sizes
-from jaxroof.views.text.plan import plan_sentence
+from jaxroof.views.text.plan import plan_sentence, stages_sentence
 from jaxroof.views.text.said import Said, quiet, title, usual, verbose
 
 
@@ -23,7 +23,7 @@ def answer(data: xr.Dataset, near: tuple[int, float] | None = None) -> Iterator[
     yield from usual(views.parts_sentence(data))
     yield from verbose(views.layer_sentence(data), views.software_sentence(data))
     yield from quiet(views.own_sentence(data))
-    yield from usual(views.stages_sentence(data))
+    yield from usual(stages_sentence(data.isel(plan=0)))
     if near is not None:
         yield from usual(views.near_sentence(*near))
 
