@@ -333,7 +333,7 @@ def refuse_other_name(recipe: Any, name: str) -> None:
 
     Raises: InputError that names the choice here, and its values.
     """
-    for field in dataclasses.fields(recipe):
+    for field in dataclasses.fields(recipe) if recipe is not None else ():
         if field.metadata.get("elsewhere") == name:
             members: Any = type(field.default)
             values = ", ".join(str(member.value) for member in members)

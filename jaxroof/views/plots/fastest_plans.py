@@ -25,7 +25,7 @@ from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
 from jaxroof.views.plots.colours import ink
 from jaxroof.views.text.margin import margin_of
-from jaxroof.views.text.plan import fields_words, plan_numbers, split_fields
+from jaxroof.views.text.plan import fields_words, plan_numbers, split_fields, used_fields
 from jaxroof.views.text.tables import amount
 
 PICTURE = "fastest_plans"
@@ -115,10 +115,12 @@ def _own(data: xr.Dataset, best: Row, names: list[str], aim: str) -> Row:
 
 
 def _told(data: xr.Dataset) -> list[str]:
-    """Return the fields that name a plan, and those in which the plans differ."""
-    fields = split_fields(data)
-    short = telling_fields(data, fields)
-    return [n for n in fields if n in short or np.ptp(data[n].values) > 0]
+    """Return the fields that name a plan, and those in which the plans, one's own too, differ."""
+    fields = split_fields(data, used_fields(data))
+    short = telling_fields(data, split_fields(data))
+    own = json.loads(str(data.own_plan.values)) if "own_plan" in data else {}
+    values = {n: [*data[n].values.ravel(), *([own[n]] if n in own else [])] for n in fields}
+    return [n for n in fields if n in short or np.ptp(values[n]) > 0]
 
 
 def plan_name(row: xr.Dataset, names: list[str]) -> str:
