@@ -1,6 +1,7 @@
 """The rule of a plan's legality that is broken, the value, and what would be right."""
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 
@@ -94,7 +95,7 @@ def _nearest(rule: Rule, kept: Iterable[Rule], inputs: MemoryInputs) -> list[str
         about = MemoryPlan.__dataclass_fields__[name].metadata
         held, most = plan[name], min(8.0 * plan[name] + 1.0, about["most"])
         values = np.arange(1.0, min(most, FARTHEST) + 1.0)
-        there = {**plan, name: values}
+        there: dict[str, Any] = {**plan, name: values}
         if {"data", "microbatch"} & {name} and inputs.global_batch is not None:
             whole = inputs.global_batch // (there["data"] * there["microbatch"])
             there["microbatches"] = np.maximum(whole, 1.0)
