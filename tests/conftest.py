@@ -5,6 +5,7 @@ import gc
 import os
 import pathlib
 import shlex
+import signal
 import sys
 import tempfile
 import time
@@ -85,6 +86,14 @@ def forget():
             if isinstance(value, functools._lru_cache_wrapper):
                 value.cache_clear()
     gc.collect()
+
+
+@pytest.fixture(autouse=True)
+def broken_pipes():
+    """Let no pipe or socket that another end closes kill this process, as a command lets one."""
+    yield
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # as Python has it
 
 
 @pytest.fixture
