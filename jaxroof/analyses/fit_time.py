@@ -13,14 +13,13 @@ from jaxroof.analyses.plan_recomputation import SELECTIVE
 from jaxroof.catalog.architecture import Architecture
 from jaxroof.catalog.lookup import as_reported
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
+from jaxroof.estimators.training.layer_activations import LEVELS
 from jaxroof.estimators.training.memory_inputs import MemoryInputs, StateSizes
-from jaxroof.estimators.training.memory_recipe import MemoryRecipe, Recompute
+from jaxroof.estimators.training.memory_recipe import MemoryRecipe
 from jaxroof.estimators.training.step import training
 from jaxroof.estimators.training.training_recipe import Selective, TrainingRecipe
 from jaxroof.records import units, with_named_absences
 from jaxroof.settings import choose
-
-LEVEL = {Recompute.NONE: 0.0, Recompute.SELECTIVE: 1.0, Recompute.FULL: 2.0}
 
 
 def step_times(asked: Question, inputs: MemoryInputs, recipe: MemoryRecipe) -> np.ndarray:
@@ -85,7 +84,7 @@ def _training_inputs(asked: Question, inputs: MemoryInputs, recipe: MemoryRecipe
             **{name: getattr(inputs.plan, name) for name in shared},
             zero_stage=inputs.states.zero_stage,
             offload_optimizer=inputs.states.offload_optimizer,
-            recompute=LEVEL[recipe.recompute],
+            recompute=LEVELS[recipe.recompute],
         ),
         software=asked.framework,
         shared=asked.shared,

@@ -67,7 +67,6 @@ class Sweep:
     searched: bool
     picture: str  # the default picture of `plot`
     answer: str
-    records: Mapping[str, str]  # names of the records, as in the file
 
 
 def _axes(sweep: Sweep) -> list[Axis]:
@@ -137,7 +136,6 @@ def _sweep(written: dict[str, Any], path: pathlib.Path, trust: bool) -> Sweep:
         searched=searched,
         picture=text(written, "picture", ""),
         answer=answer,
-        records={key: text(written, key, "") for key in RECORDS},
     )
 
 

@@ -26,27 +26,6 @@ def acquired(lock: Path, path: Path) -> "BaseFileLock":
         raise refusal(os.fspath(path), TAKEN) from None
 
 
-def open_locked(path: Path) -> io.FileIO:
-    """Open a file, created if missing, under an exclusive lock; closing it frees the lock.
-
-    Raises: InputError if another run has locked it; OSError.
-    """
-    from filelock import lock_descriptor
-
-    while True:
-        stream = io.FileIO(os.fspath(path), "a+")
-        try:
-            free = lock_descriptor(stream.fileno(), blocking=False)
-            if free and in_place(stream, path):
-                return stream
-        except BaseException:
-            stream.close()
-            raise
-        stream.close()  # if free, its last owner removed or replaced it: try again
-        if not free:
-            raise refusal(os.fspath(path), TAKEN)
-
-
 def in_place(stream: io.FileIO, path: Path) -> bool:
     """Return whether a path still names the open file."""
     try:

@@ -2,14 +2,12 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from jaxroof.config.toml_reader import errors_in_file
 from jaxroof.engine.grid.placement import place_best
-from jaxroof.engine.search.constraints import Constraint, constraints
 from jaxroof.engine.search.plan_text import parse_plan
 from jaxroof.errors import refusal, shown, unknown
 from jaxroof.estimator import reads
@@ -180,22 +178,9 @@ def _listed(option: str, text: str) -> list[str]:
     return found
 
 
-def _records(option: str, text: str, read: Callable[[str], Any]) -> dict[str, Any]:
-    """Return the records of a list of names; errors start with the option."""
-    found = {}
-    for name in _listed(option, text):
-        with errors_in_file(option):
-            found[name] = read(name)
-    return found
-
-
 def parse_split(text: str) -> Split:
     """Parse the name of a split."""
     members = {split.value: split for split in Split}
     if text not in members:
         raise unknown("--split", text, "split", members)
     return members[text]
-
-
-def _rules(where: str) -> Iterable[Constraint]:
-    return constraints(where, PLAN_FIELDS, SHORT)

@@ -3,8 +3,12 @@
 from jaxroof.catalog.architecture import Architecture
 from jaxroof.catalog.chip import SharedConstants
 from jaxroof.catalog.system import System
-from jaxroof.estimators.training.memory_inputs import Activations, Buffers, StateSizes
-from jaxroof.estimators.training.memory_recipe import EXCHANGES
+from jaxroof.estimators.training.memory_inputs import (
+    Activations,
+    Buffers,
+    StateSizes,
+    exchange_field,
+)
 from jaxroof.estimators.training.software import Framework
 from jaxroof.limits import BOUNDS
 from jaxroof.records import Number, quantity, record, units
@@ -32,18 +36,7 @@ class TrainingPlan:
     context: Number = quantity(
         "1", "Context-parallel degree.", whole=True, default=1.0, symbol="cp", label="context"
     )
-    exchange: Number = quantity(
-        "1",
-        "How context ranks see the whole sequence: all-to-all, heads for tokens (0), or ring (1).",
-        whole=True,
-        zero=True,
-        most=1.0,
-        default=1.0,
-        symbol="cx",
-        label="context exchange",
-        part_of="context",
-        flags=EXCHANGES,
-    )
+    exchange: Number = exchange_field()
     pipeline: Number = quantity(
         "1",
         "Pipeline stages.",

@@ -37,8 +37,6 @@ from jaxroof.formulas.arithmetic import larger, smaller, where
 from jaxroof.formulas.ring_times import all_reduce, all_to_all, beside, gather
 from jaxroof.records import Number
 
-CORE = frozenset([Module.CORE_ATTENTION])  # what the measured software computes again
-
 
 class Tokens(NamedTuple):
     """Tokens of one microbatch, and the messages of a tensor group that carry them."""

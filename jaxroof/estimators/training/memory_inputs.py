@@ -9,6 +9,22 @@ from jaxroof.records import Number, quantity, record
 MIB = 2.0**20  # [B]
 
 
+def exchange_field() -> Number:
+    """Declare how context ranks see the whole sequence, the same for memory and for time."""
+    return quantity(
+        "1",
+        "How context ranks see the whole sequence: all-to-all, heads for tokens (0), or ring (1).",
+        whole=True,
+        zero=True,
+        most=1.0,
+        default=1.0,
+        symbol="cx",
+        label="context exchange",
+        part_of="context",
+        flags=EXCHANGES,
+    )
+
+
 @record
 class Counts:
     """Parameters of a model by part; architecture and conventions are those of section 2."""
@@ -34,18 +50,7 @@ class MemoryPlan:
     context: Number = quantity(
         "1", "Context-parallel degree.", whole=True, default=1.0, symbol="cp"
     )
-    exchange: Number = quantity(
-        "1",
-        "How context ranks see the whole sequence: all-to-all, heads for tokens (0), or ring (1).",
-        whole=True,
-        zero=True,
-        most=1.0,
-        default=1.0,
-        symbol="cx",
-        label="context exchange",
-        part_of="context",
-        flags=EXCHANGES,
-    )
+    exchange: Number = exchange_field()
     pipeline: Number = quantity(
         "1", "Pipeline stages.", whole=True, most=BOUNDS["layers"], default=1.0, symbol="pp"
     )

@@ -58,11 +58,6 @@ def attention_matrices(inputs: MemoryInputs) -> list[Matrix]:
     ]
 
 
-def feedforward_matrices(inputs: MemoryInputs, kinds: Kinds) -> list[Matrix]:
-    """Return the matrices of MLPs and experts, by whether a stage has layers of each kind."""
-    return [*dense_matrices(inputs, kinds.dense), *routing_matrices(inputs, kinds.routing)]
-
-
 def dense_matrices(inputs: MemoryInputs, present: Number = 1.0) -> list[Matrix]:
     """Return the matrices of an MLP."""
     model, width = inputs.model, inputs.model.feedforward / inputs.plan.tensor

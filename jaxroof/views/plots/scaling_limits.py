@@ -157,11 +157,6 @@ def _labels(axes: Axes, part: xr.Dataset, lines: str) -> None:
         axes.text(left + 0.02, below, names[i], **where)
 
 
-def _room(part: xr.Dataset) -> float:
-    """Return how far runs go in a panel before the latency wall."""
-    return float(part.wall) if "wall" in part and not part.wall.ndim else 0.0
-
-
 def _falls(share: np.ndarray) -> bool:
     """Return whether a line falls below half in sight; where there is no number it ends."""
     held = share[share > 0.0]
