@@ -20,6 +20,7 @@ from jaxroof.structure import map_numbers
 
 FEWEST = 16  # smallest number of placements that a program is compiled for
 TIE = 1e-12  # relative; on a tie the plan that needs less memory wins, then the smaller
+FAR = 1e300  # larger than any objective; finite, so that the arithmetic has no infinities
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -13,11 +13,10 @@ from jaxroof.analyses.own_plan import filled_in, place_of
 from jaxroof.analyses.plan_question import Question, Rules, question_of
 from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance
 from jaxroof.engine.grid.evaluate import evaluate_points
-from jaxroof.engine.search.candidates import plan_product
+from jaxroof.engine.search.candidates import needs_of, plan_product
 from jaxroof.engine.search.distinct_rows import distinct_rows
 from jaxroof.engine.search.none_legal import NoLegalPlan, none_legal
 from jaxroof.engine.search.one_machine import OneMachine, one_machine
-from jaxroof.engine.search.plan_needs import needs_of
 from jaxroof.engine.search.problem import SearchProblem, check_top, searchable_report
 from jaxroof.errors import refusal
 from jaxroof.estimator import Estimator

@@ -10,9 +10,9 @@ from jaxroof.cli.actions.arguments import PLAN_FIELDS, own_plan, parse_share, wh
 from jaxroof.cli.actions.console import say_all
 from jaxroof.cli.actions.search_options import SearchOptions, searched
 from jaxroof.engine.search.all_plans import survey
+from jaxroof.engine.search.driver import first_of_each, rank_plans
 from jaxroof.engine.search.none_legal import check_legal
 from jaxroof.engine.search.problem import SearchProblem, check_search
-from jaxroof.engine.search.ranking import first_of_each, rank_plans
 from jaxroof.errors import InputError
 from jaxroof.estimators.published.legality import RULES
 from jaxroof.estimators.published.step import memory_limit, published

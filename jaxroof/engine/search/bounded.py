@@ -1,26 +1,49 @@
-"""A search that passes over the plans whose lower bound exceeds what known plans reach.
+"""The plans that can be among the best, by a lower bound of the objective and by known plans.
 
-Most plans are passed over (``plans_left.py``); what is left on any machine is evaluated exactly.
+An estimator may say what no objective of a plan is below (``Estimator.lower_bound``): l_p <= f_p.
+If k plans that fit reach u on a machine, a plan with l_p > u is not among the best k there. Most
+plans are passed over in this way, and what is left on any machine is evaluated exactly.
+
+1. The bound reads few plan fields, so it is evaluated once for each distinct row of them.
+2. Incumbents: the best plans on some machines, at some limits, among the rows of the least bounds.
+   They are evaluated on all machines; the k-th best of those that fit is u, by limit and machine.
+3. A row stays if its bound is at most u, ties included, on any machine where its first plan fits.
+
+Plans are sorted by need, so what fits a limit is a prefix of the list, and of what is left of it.
 """
 
 import dataclasses
+import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from jaxroof.engine.grid.axes import Axis
 from jaxroof.engine.grid.chunks import Place, chunk_shape, iter_chunks, padded_size, padded_slice
+from jaxroof.engine.grid.dependencies import bound_reads, dependencies
 from jaxroof.engine.grid.executor import NUMPY, executor_of
+from jaxroof.engine.grid.threads import by_threads
 from jaxroof.engine.search import direct
-from jaxroof.engine.search.candidates import distinct_part_rows, subset
+from jaxroof.engine.search.candidates import PreparedPlans, SortedPlans, distinct_part_rows, subset
+from jaxroof.engine.search.distinct_rows import distinct_rows
 from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, plans_that_fit
-from jaxroof.engine.search.plans_left import is_bounded, plans_left
 from jaxroof.engine.search.problem import AxisRoles, SearchProblem
+from jaxroof.estimator import FAR, TIE
+from jaxroof.structure import structure
 
 LEAST_PLANS = 4096  # fewer are compared sooner than they are bounded
 MOST_TOP = 64  # best plans that are asked for, beyond which too many incumbents are needed
 FEWEST, FEWEST_ROWS = 1 << 14, 64  # least padded number of plans that are left, and of their rows
 LANES = 1024  # machines times limits of one call
+CELLS = 1 << 17  # bounds held at a time, so that they stay in the cache
+SAMPLED = 16  # machines, and limits, at which incumbents are sought
+ROWS = (32, 512, 4096)  # of the least bounds, among which incumbents are sought, fewest first
+SLACK = 4.0 * TIE  # relative: more than a tie of the search
+LEAST_STAIRS = 1 << 16  # fewer plans are compared sooner than they are bounded
+FEW = 1 << 13  # plans that are evaluated sooner than passed over
+ROUNDS = 16  # limit on rounds of known plans
 
 
 def is_worthwhile(question: SearchProblem, groups: Sequence[ProblemGroup]) -> bool:
@@ -88,3 +111,219 @@ def _of_all(chunk: MachineChunk, left: Sequence[np.ndarray], place: Place) -> Ma
     )
     lanes = math.prod(some.stop - some.start for some in chunk.place)
     return MachineChunk(whole, position, chunk.objective, sum(map(len, left)) * lanes)
+
+
+def is_bounded(question: SearchProblem) -> bool:
+    """Return whether the estimator bounds the objective from below, and NumPy can evaluate it."""
+    estimator = question.estimator
+    if estimator.lower_bound is None or question.objective != estimator.objective:
+        return False
+    shape = structure(question.inputs)
+    return question.sign > 0.0 and dependencies(estimator, question.recipe, shape).on_numpy
+
+
+class Rows(NamedTuple):
+    """The distinct rows of the plan fields that a bound reads, by the need of their first plan."""
+
+    first: np.ndarray  # position of the first plan of each row, increasing
+    number: np.ndarray  # row of each plan
+
+
+def bound_rows(ready: PreparedPlans, fields: tuple[str, ...]) -> list[Rows]:
+    """Return the rows of each problem."""
+    found: list[Rows] = ready.once(fields, functools.partial(_bound_rows, ready, fields))
+    return found
+
+
+def _bound_rows(ready: PreparedPlans, fields: tuple[str, ...]) -> list[Rows]:
+    found = []
+    for some in ready.plans:
+        if not fields:
+            found.append(Rows(np.arange(min(len(some), 1)), np.zeros(len(some), np.int32)))
+            continue
+        first, number = distinct_rows([some.plans[field] for field in fields])
+        order = np.argsort(first)
+        rank = np.empty(len(order), np.int32)
+        rank[order] = np.arange(len(order), dtype=np.int32)
+        found.append(Rows(first[order], rank[number]))
+    return found
+
+
+def plans_left(
+    question: SearchProblem, group: ProblemGroup, machine: Sequence[Axis], fits: np.ndarray
+) -> list[np.ndarray]:
+    """Return the positions of the plans of each problem that can be among the best anywhere.
+
+    Arguments: the machine axes, and how many plans fit [problem, *limits, *machine].
+    """
+    lanes = math.prod(len(axis) for axis in machine)
+    sampled = _sampled(machine)
+    every = direct.grid_objectives(question, group, machine)
+    some = direct.grid_objectives(
+        question, group, [_at(axis, at) for axis, at in zip(machine, sampled, strict=True)]
+    )
+    at = np.arange(lanes).reshape([len(axis) for axis in machine])[np.ix_(*sampled)].reshape(-1)
+    reads = bound_reads(question.estimator, question.recipe, structure(question.inputs))
+    left = []
+    for q, rows in enumerate(bound_rows(group.ready, reads.fields)):
+        limits = np.sort(fits[q].reshape(-1, lanes), axis=0)
+        plans, exact = group.ready.plans[q], functools.partial(every, q)
+        known = _incumbents(question, plans, rows, limits[:, at], functools.partial(some, q))
+        reached = _reached(question, plans, known, limits, _values(exact, known, lanes))
+        left.append(_left(rows, limits, reached, functools.partial(exact, bound=True)))
+    return left
+
+
+def _sampled(axes: Sequence[Axis]) -> list[np.ndarray]:
+    """Return some places of each axis, evenly spaced: about as many points whatever the axes."""
+    rank = max(1, sum(len(axis) > 1 for axis in axes))
+    return [_spaced(len(axis), max(2, round(SAMPLED ** (1.0 / rank)))) for axis in axes]
+
+
+def _at(axis: Axis, places: np.ndarray) -> Axis:
+    """Return some points of an axis."""
+    return Axis(axis.name, {path: column[places] for path, column in axis.columns.items()})
+
+
+Objectives = Callable[[np.ndarray], np.ndarray]  # positions of plans -> values [plan, lane]
+
+
+def _left(rows: Rows, limits: np.ndarray, reached: np.ndarray, bounds: Objectives) -> np.ndarray:
+    """Return the positions of one problem's plans whose bound is not above what others reach.
+
+    Arguments: ``limits``, how many plans fit [limit, lane], by increasing number, and what the best
+    known plans reach at each.
+    """
+    lanes, most = limits.shape[1], int(limits.max(initial=0))
+    stays = np.zeros(len(rows.first), bool)
+
+    def pass_by(some: np.ndarray) -> np.ndarray:
+        lowest = (limits <= some[0]).sum(axis=0)  # the least limit that the first plan fits
+        here = np.minimum(lowest, len(limits) - 1)
+        known = np.where(lowest < len(limits), reached[here, np.arange(lanes)], -FAR)
+        above: np.ndarray = np.all(bounds(some) > known, axis=1)
+        return above
+
+    fitting = rows.first[: np.searchsorted(rows.first, most)]
+    stays[: len(fitting)] = ~_of_pieces(pass_by, fitting, lanes, np.empty(0, bool))
+    return np.flatnonzero(stays[rows.number[:most]])
+
+
+def _of_pieces(
+    function: Objectives, positions: np.ndarray, lanes: int, none: np.ndarray
+) -> np.ndarray:
+    """Return a function's values, of pieces that stay in the cache, by a thread a core."""
+    size = max(1, CELLS // lanes)
+    pieces = [positions[start : start + size] for start in range(0, len(positions), size)]
+    return np.concatenate([none, *by_threads(function, pieces, len(pieces))])
+
+
+def _values(objectives: Objectives, positions: np.ndarray, lanes: int) -> np.ndarray:
+    return _of_pieces(objectives, positions, lanes, np.empty((0, lanes)))
+
+
+def _incumbents(
+    question: SearchProblem,
+    plans: SortedPlans,
+    rows: Rows,
+    limits: np.ndarray,
+    objectives: Callable[..., np.ndarray],
+) -> np.ndarray:
+    """Return the positions of the best plans on some lanes, as far as the least bounds show them.
+
+    Arguments: how many plans fit [limit, lane], and the objectives, or bounds, on these lanes.
+    """
+    lanes = limits.shape[1]
+    limits = limits[_spaced(len(limits), SAMPLED)]
+    least = _values(functools.partial(objectives, bound=True), rows.first, lanes)
+    for count in (max(number, question.top) for number in ROWS):
+        chosen, bound = _least_rows(rows, least, limits, count)
+        known = np.flatnonzero(chosen[rows.number])
+        known = known[known < limits.max(initial=0)]
+        values = _values(objectives, known, lanes)
+        reached = _reached(question, plans, known, limits, values)
+        if np.all(reached <= bound):  # no other row is better
+            break
+    best = np.zeros(len(known), bool)
+    for fits, most in zip(limits, reached, strict=True):
+        best |= np.any((values <= most) & (known[:, None] < fits), axis=1)
+    return known[best]
+
+
+def _least_rows(
+    rows: Rows, bounds: np.ndarray, limits: np.ndarray, count: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return which rows have one of the least bounds, and the largest of these.
+
+    Arguments: ``bounds`` [row, lane], ``limits`` [limit, lane].
+    Returns: [row], and [limit, lane], far where no other row fits.
+    """
+    chosen, largest = np.zeros(len(bounds), bool), np.full(limits.shape, FAR)
+    for level, lane in np.ndindex(limits.shape):
+        fitting = bounds[: np.searchsorted(rows.first, limits[level, lane]), lane]
+        if len(fitting) > count:
+            order = np.argpartition(fitting, count)
+            largest[level, lane] = fitting[order[count]]
+            chosen[order[:count]] = True
+        else:
+            chosen[: len(fitting)] = True
+    return chosen, largest
+
+
+def _spaced(count: int, most: int) -> np.ndarray:
+    """Return at most so many whole numbers below ``count``, evenly spaced."""
+    return np.linspace(0, count - 1, min(count, most)).astype(int)
+
+
+def _reached(
+    question: SearchProblem,
+    plans: SortedPlans,
+    known: np.ndarray,
+    limits: np.ndarray,
+    values: np.ndarray,
+) -> np.ndarray:
+    """Return what the best known plans reach, ties included: the k-th best that fits.
+
+    Arguments: positions of the plans, how many fit [limit, lane], and the values [plan, lane].
+    Returns: [limit, lane], far where fewer fit.
+    """
+    per_split = question.top > 1 and not question.placements
+    if per_split:
+        order = np.argsort(plans.split[known], kind="stable")
+        known, values = known[order], values[order]
+    split = plans.split[known] if per_split else np.arange(len(known))
+    starts = np.flatnonzero(np.diff(split, prepend=-1))
+    if len(starts) < question.top:
+        return np.full(limits.shape, FAR)
+    reached = np.empty(limits.shape)
+    for number, fits in enumerate(limits):
+        fitting = np.where(known[:, None] < fits[None], values, FAR)
+        each = np.minimum.reduceat(fitting, starts, axis=0)
+        reached[number] = np.partition(each, question.top - 1, axis=0)[question.top - 1]
+    reached = np.where(np.isnan(reached), FAR, reached)
+    return reached + SLACK * np.abs(reached)
+
+
+def stairs_left(question: SearchProblem, ready: PreparedPlans) -> np.ndarray:
+    """Return the positions of one problem's plans that may be steps, among plans sorted by need.
+
+    A step is faster than every plan before it. A plan whose bound is above what a known plan before
+    it reaches is therefore no step. Known plans are first those where the running minimum of the
+    bounds falls, then those whose bound is lowest against what is reached.
+    """
+    group = ProblemGroup((), slice(0, 1), question.inputs, {}, ready)
+    objectives = functools.partial(direct.grid_objectives(question, group, []), 0)
+    reads = bound_reads(question.estimator, question.recipe, structure(question.inputs))
+    (rows,) = bound_rows(ready, reads.fields)
+    bound = objectives(rows.first, bound=True)[rows.number, 0]
+    value = np.full(len(bound), np.inf)
+    known = np.flatnonzero(np.diff(np.minimum.accumulate(bound), prepend=np.inf) < 0.0)
+    for _ in range(ROUNDS):
+        value[known] = objectives(known)[:, 0]
+        reached = np.minimum.accumulate(value)
+        left = np.flatnonzero(bound <= reached * (1.0 + SLACK))
+        new = left[np.isinf(value[left])]
+        if len(new) <= FEW:
+            break
+        known = new[np.argpartition(bound[new] / reached[new], FEW)[:FEW]]
+    return left

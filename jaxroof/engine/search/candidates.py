@@ -4,23 +4,77 @@ import dataclasses
 import functools
 import itertools
 import math
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from jaxroof.engine.grid.chunks import padded_size
 from jaxroof.engine.grid.dependencies import dependencies
+from jaxroof.engine.grid.evaluate import evaluate_points
+from jaxroof.engine.grid.executor import NUMPY, executor_of
+from jaxroof.engine.grid.threads import by_threads
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.distinct_rows import distinct_rows
-from jaxroof.engine.search.kept_lists import kept
-from jaxroof.engine.search.plan_needs import needs_of
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Candidates, Estimator, reads
-from jaxroof.records import Absent, leaves, replace_at
+from jaxroof.records import Absent, get_at, leaves, replace_at, with_named_absences
 from jaxroof.structure import Structure, structure
 
 PLANS, ROWS = 256, 16  # least padded number of plans, and of distinct rows of a part
+MOST_BYTES = 1 << 28  # of all lists that are kept; the latest stays, however long it is
+# splits evaluated at a time: as many as the cache holds, and no power of two, since rows that lie
+# one apart would then fall on the same lines of it
+PIECE = 12_000
+
+
+class Sized(Protocol):
+    """A list of plans that knows its bytes."""
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes that it keeps."""
+
+
+Found = TypeVar("Found", bound=Sized)
+
+
+class KeptLists:
+    """The latest results of functions of hashable arguments, as many as the bytes allow."""
+
+    def __init__(self, most: int = MOST_BYTES) -> None:
+        self.most = most
+        self.found: OrderedDict[Any, Sized] = OrderedDict()
+        self.lock = threading.Lock()
+
+    def __call__(self, function: Callable[..., Found]) -> Callable[..., Found]:
+        """Return a function that lists anew only what is not kept."""
+
+        @functools.wraps(function)
+        def once(*asked: Any) -> Found:
+            key = (function, *asked)
+            with self.lock:
+                if key in self.found:
+                    self.found.move_to_end(key)
+                    return self.found[key]  # type: ignore[return-value]
+            new = function(*asked)
+            with self.lock:
+                self.found[key] = new
+                while len(self.found) > 1 and self.nbytes > self.most:
+                    self.found.popitem(last=False)
+            return new
+
+        return once
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes of all lists that are kept."""
+        return sum(some.nbytes for some in self.found.values())
+
+
+kept = KeptLists()
 
 
 def list_plans(
@@ -346,3 +400,66 @@ def shared_sizes(estimator: Estimator, groups: Iterable[PreparedPlans]) -> Sizes
         *(distinct_part_rows(estimator, g)[1] for g in groups), strict=True
     )
     return Sizes(max(questions), max(plans), tuple(map(max, zip(*rows, strict=True))))
+
+
+def needs_of(
+    estimator: Estimator, recipe: Any, asked: Sequence[Any], plans: Sequence[Candidates]
+) -> list[np.ndarray]:
+    """Return the need of each plan, by NumPy split by split where it depends on no part.
+
+    Otherwise it is evaluated for all problems as one list of points.
+    """
+    counts = [some.size for some in plans]
+    if not estimator.need or sum(counts) == 0:
+        return [np.zeros(count) for count in counts]
+    alone = estimator.alone.get(estimator.need)
+    rows = sum(some.rows for some in plans)
+    if (
+        alone is not None
+        and not reads(alone)
+        and executor_of(estimator, recipe, asked[0], rows) == NUMPY
+    ):
+        return [
+            by_split(functools.partial(_need, estimator, recipe, inputs), some)
+            for inputs, some in zip(asked, plans, strict=True)
+        ]
+    inputs = asked[0]
+    for path, _, _ in list(leaves(inputs)):
+        values = np.array([float(get_at(a, path)) for a in asked])
+        if np.any(values != values[0]):
+            inputs = replace_at(inputs, path, np.repeat(values, counts))
+    lists = [some.whole() for some in plans]
+    columns = {f: np.concatenate([p[f] for p in lists]).astype(np.float64) for f in lists[0]}
+    assert estimator.plan is not None
+    inputs = dataclasses.replace(inputs, plan=estimator.plan(**columns))
+    need = evaluate_points(estimator, recipe, inputs, estimator.need)[estimator.need]
+    return np.split(need, np.cumsum(counts)[:-1])
+
+
+def _need(
+    estimator: Estimator, recipe: Any, inputs: Any, fields: Mapping[str, np.ndarray]
+) -> np.ndarray:
+    """Return the need of columns of plans, which broadcast."""
+    assert estimator.plan is not None
+    asked = with_named_absences(dataclasses.replace(inputs, plan=estimator.plan(**fields)))
+    with np.errstate(all="ignore"):
+        return np.asarray(estimator.result(estimator.need, asked, recipe, {}))
+
+
+def by_split(function: Callable[[dict[str, np.ndarray]], Any], plans: Candidates) -> np.ndarray:
+    """Return a function of all plans, each field of their product along a dimension of its own.
+
+    Arguments: ``function`` of float64 columns that broadcast.
+    """
+    values = (column.astype(np.float64) for column in plans.product.values())
+    wide = {f: v[..., None] for f, v in zip(plans.product, np.ix_(*values), strict=True)}
+    found, starts = np.empty(plans.shape), range(0, plans.rows, PIECE)
+
+    def piece(start: int) -> Any:
+        some = {f: column[start : start + PIECE] for f, column in plans.plans.items()}
+        return function({f: column.astype(np.float64) for f, column in some.items()} | wide)
+
+    for start, result in zip(starts, by_threads(piece, starts, len(starts)), strict=True):
+        here = found[start : start + PIECE]
+        np.moveaxis(here, 0, -1)[...] = result
+    return found.ravel()

@@ -15,12 +15,11 @@ from jaxroof.engine.grid.dependencies import bound_reads
 from jaxroof.engine.search.candidates import PreparedPlans, distinct_part_rows
 from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, plans_that_fit
 from jaxroof.engine.search.problem import AxisRoles, SearchProblem
-from jaxroof.estimator import TIE, reads
+from jaxroof.estimator import FAR, TIE, reads
 from jaxroof.records import with_named_absences
 from jaxroof.structure import map_numbers, structure
 
 CELLS = 1 << 17  # objectives held at a time, so that they stay in the cache
-FAR = 1e300  # larger than any objective
 
 
 def chunks_of_group(

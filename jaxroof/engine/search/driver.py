@@ -7,10 +7,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
+from jaxroof.engine.grid.axes import points, replace_all
 from jaxroof.engine.grid.chunks import Progress
+from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.grid.executor import NUMPY, executor_of
+from jaxroof.engine.grid.size import NUMBER, check_lists, check_search
 from jaxroof.engine.search import bounded, direct
+from jaxroof.engine.search.candidates import list_plans, plan_product
+from jaxroof.engine.search.distinct_rows import distinct_rows
 from jaxroof.engine.search.groups import (
     MachineChunk,
     ProblemGroup,
@@ -18,14 +24,15 @@ from jaxroof.engine.search.groups import (
     problem_groups,
 )
 from jaxroof.engine.search.one_machine import OneMachine, one_machine
-from jaxroof.engine.search.per_plan import search_per_plan
 from jaxroof.engine.search.problem import (
     AxisRoles,
     SearchProblem,
     axis_roles,
     most_by_numpy,
 )
-from jaxroof.engine.search.size import check_search_size
+from jaxroof.estimator import FAR, TIE, Estimator
+from jaxroof.records import replace_at
+from jaxroof.structure import results
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -121,7 +128,7 @@ def _of_one_machine(machine: OneMachine) -> SearchResult:
     """Return the best plans of a problem without axes."""
     question = machine.question
     best, values = machine.best(question.top)
-    held = values < direct.FAR
+    held = values < FAR
     best, values = best[held], values[held]
     winner, objective = np.full(question.top, -1, np.int32), np.full(question.top, np.nan)
     winner[: len(best)] = np.arange(len(best))
@@ -231,3 +238,107 @@ def _in_order(
         feasible=turned(found.feasible),
         least_need=turned(found.least_need),
     )
+
+
+def check_search_size(question: SearchProblem) -> None:
+    """Check that the best plans of every point, and the lists of plans, fit in memory.
+
+    The lists are those of the points that share no list with others; a sample says how long.
+    Raises: TooLarge with the size, the limit and the way out.
+    """
+    estimator, fields = question.estimator, len(question.estimator.plan_fields)
+    check_search(question.axes, question.top, fields, question.report)
+    if estimator.sizing is not None:  # every plan of every point is evaluated by itself
+        some = question.axes
+    else:
+        kind = axis_roles(question)
+        some = tuple(question.axes[d] for d in kind.outer + kind.structural)
+
+    def plans_at(values: Mapping[str, Any]) -> int:
+        inputs = replace_all(dataclasses.replace(question.inputs, plan=None), values)
+        return plan_product(estimator, inputs, question.recipe, question.where).size
+
+    check_lists(some, NUMBER * (fields + len(results(question.report))), plans_at)
+
+
+def search_per_plan(question: SearchProblem, found: Any, progress: Any = None) -> int:
+    """Write the winners at every grid point into ``found``; return the number of combinations."""
+    estimator = question.estimator
+    places, plans = [], []
+    for index, values in points(question.axes):
+        inputs = replace_all(question.inputs, values)
+        legal, refused, _ = list_plans(estimator, inputs, question.recipe, question.where)
+        places.append((index, values))
+        plans.append(legal)
+        for name, count in refused.items():
+            found.refused[name] = found.refused.get(name, 0) + count
+    counts = [len(next(iter(legal.values()))) for legal in plans]
+    total = sum(counts)
+    if total == 0:
+        return 0
+    asked = question.inputs
+    for path in {path for _, values in places for path in values}:
+        column = np.repeat([float(values[path]) for _, values in places], counts)
+        asked = replace_at(asked, path, column)
+    assert estimator.plan is not None
+    found.lists[:] = [{f: np.concatenate([p[f] for p in plans]) for f in plans[0]}]
+    columns = {f: column.astype(float) for f, column in found.lists[0].items()}
+    asked = dataclasses.replace(asked, plan=estimator.plan(**columns))
+    results = evaluate_points(estimator, question.recipe, asked)
+    value = question.sign * results[question.objective]
+    need = results[estimator.need] if estimator.need else np.zeros(total)
+    limit = np.full(total, np.inf)
+    if estimator.limit is not None:
+        limit = np.broadcast_to(np.asarray(estimator.limit(asked)), (total,))
+    start = 0
+    for (index, _), count in zip(places, counts, strict=True):
+        some = slice(start, start + count)
+        start += count
+        if not count:
+            continue
+        fits = need[some] <= limit[some]
+        order = ranking_order(value[some], need[some], fits)[: question.top]
+        ranks = (*index, slice(0, len(order)))
+        found.winner[ranks] = some.start + order
+        found.objective[ranks] = question.sign * value[some][order]
+        found.legal[index], found.feasible[index] = count, int(fits.sum())
+        found.least_need[index] = need[some].min()
+    if progress is not None:
+        progress(total, total)
+    return total
+
+
+def rank_plans(
+    estimator: Estimator, data: xr.Dataset, objective: str, sign: float, mask: np.ndarray
+) -> np.ndarray:
+    """Return the positions of the surveyed plans in the mask, best first."""
+    value = sign * data[objective].values
+    need = data[estimator.need].values if estimator.need else np.zeros(len(value))
+    return ranking_order(value, need, mask)
+
+
+def ranking_order(value: np.ndarray, need: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Return the positions in the mask, least value first; ties go to the least need."""
+    allowed = np.flatnonzero(mask)
+    order = allowed[np.lexsort((allowed, need[allowed], value[allowed]))]
+    start = 0
+    for stop in range(1, len(order) + 1):
+        least = value[order[start]]
+        if stop < len(order) and value[order[stop]] <= least + TIE * abs(least):
+            continue
+        if stop - start > 1:  # a run of ties
+            run = order[start:stop]
+            order[start:stop] = run[np.lexsort((run, need[run]))]
+        start = stop
+    return order
+
+
+def first_of_each(estimator: Estimator, data: xr.Dataset, order: np.ndarray) -> np.ndarray:
+    """Return the first position of each split in ``order``: its best placement."""
+    assert estimator.plan is not None
+    fields = [f for f in data.data_vars if f in estimator.plan.__dataclass_fields__]
+    kinds = [data[f].values[order] for f in fields if f not in estimator.placement]
+    if not len(order):
+        return order
+    first, _ = distinct_rows(kinds)
+    return order[np.sort(first)]

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxroof.engine.search.second_pass import FAR, Objective
+from jaxroof.engine.search.second_pass import Objective
+from jaxroof.estimator import FAR
 
 UNROLL = 4  # plans per fused loop body; more lengthen the program, and 16 break the fusion
 

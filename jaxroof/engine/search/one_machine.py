@@ -15,6 +15,7 @@ import numpy as np
 
 from jaxroof.engine.grid.dependencies import bound_reads
 from jaxroof.engine.grid.threads import by_threads
+from jaxroof.engine.search.bounded import SLACK, is_bounded
 from jaxroof.engine.search.candidates import (
     InputsKey,
     PreparedPlans,
@@ -27,7 +28,6 @@ from jaxroof.engine.search.candidates import (
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.direct import plan_objectives
 from jaxroof.engine.search.distinct_rows import distinct_rows
-from jaxroof.engine.search.plans_left import SLACK, is_bounded
 from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.estimator import TIE, Candidates, reads
 from jaxroof.records import with_named_absences

@@ -10,11 +10,10 @@ import xarray as xr
 from jaxroof.engine.grid.axes import Axis, AxisValues, points, replace_all
 from jaxroof.engine.grid.dataset import dataset, provenance
 from jaxroof.engine.search.all_plans import legal_plans, survey
+from jaxroof.engine.search.bounded import LEAST_STAIRS, is_bounded, stairs_left
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.one_machine import one_machine
-from jaxroof.engine.search.plans_left import is_bounded
 from jaxroof.engine.search.problem import SearchProblem, check_searches
-from jaxroof.engine.search.stairs_left import LEAST_PLANS, stairs_left
 from jaxroof.errors import InputError
 from jaxroof.estimator import TIE, Estimator
 
@@ -124,7 +123,7 @@ def _contenders(question: SearchProblem) -> tuple[xr.Dataset, int]:
     estimator, inputs, recipe = question.estimator, question.inputs, question.recipe
     if is_bounded(question):
         machine = one_machine(dataclasses.replace(question, axes=()))
-        if machine.plans.size >= LEAST_PLANS:
+        if machine.plans.size >= LEAST_STAIRS:
             ready = machine.by_need(np.arange(machine.plans.size))
             left = stairs_left(question, ready)
             some = {field: column[left] for field, column in ready.every.items()}

@@ -7,9 +7,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxroof.estimator import TIE
+from jaxroof.estimator import FAR, TIE
 
-FAR = 1e300  # larger than any objective; finite, so that the arithmetic has no infinities
 HELD = 1 << 17  # objectives evaluated at a time, so that they fit the cache of a core
 
 Objective = Callable[[jax.Array], jax.Array]  # position of a plan -> its objective [lane]

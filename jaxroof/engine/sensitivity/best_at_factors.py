@@ -18,10 +18,10 @@ import numpy as np
 from jaxroof.engine.grid.axes import Axis
 from jaxroof.engine.grid.dependencies import bound_reads
 from jaxroof.engine.grid.threads import by_threads
+from jaxroof.engine.search.bounded import SLACK, bound_rows
 from jaxroof.engine.search.candidates import PreparedPlans, subset
 from jaxroof.engine.search.direct import grid_objectives
 from jaxroof.engine.search.groups import ProblemGroup
-from jaxroof.engine.search.plans_left import SLACK, bound_rows
 from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.estimator import TIE
 from jaxroof.records import get_at

@@ -10,9 +10,9 @@ import jaxroof as jr
 from jaxroof.catalog import lookup
 from jaxroof.engine.grid.dependencies import bound_reads
 from jaxroof.engine.search import bounded
+from jaxroof.engine.search.bounded import bound_rows
 from jaxroof.engine.search.driver import SearchResult, best_plans
 from jaxroof.engine.search.groups import problem_groups
-from jaxroof.engine.search.plans_left import bound_rows
 from jaxroof.engine.search.problem import SearchProblem, axis_roles, check_search
 from jaxroof.structure import structure
 

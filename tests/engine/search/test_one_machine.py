@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxroof as jr
-from jaxroof.engine.search import kept_lists, one_machine
+from jaxroof.engine.search import candidates, one_machine
 from jaxroof.engine.search.candidates import needed_plans, product_rows
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.driver import best_plans
@@ -104,16 +104,16 @@ def test_lists_of_plans_are_kept_as_far_as_their_bytes_allow(monkeypatch):
     def listed(batch: float):
         asked = dataclasses.replace(MACHINE, global_batch=batch)
         one_machine.one_machine(check_search(jr.training, asked))
-        return needed_plans.__wrapped__, kept_lists.kept.nbytes
+        return needed_plans.__wrapped__, candidates.kept.nbytes
 
-    kept_lists.kept.found.clear()
+    candidates.kept.found.clear()
     _, one = listed(64.0)
     _, two = listed(128.0)
     _, again = listed(64.0)
     assert 0 < one < two == again
-    monkeypatch.setattr(kept_lists.kept, "most", two)
+    monkeypatch.setattr(candidates.kept, "most", two)
     listed(32.0)
-    assert kept_lists.kept.nbytes <= two
-    monkeypatch.setattr(kept_lists.kept, "most", 1)
+    assert candidates.kept.nbytes <= two
+    monkeypatch.setattr(candidates.kept, "most", 1)
     listed(96.0)
-    assert len(kept_lists.kept.found) == 1
+    assert len(candidates.kept.found) == 1

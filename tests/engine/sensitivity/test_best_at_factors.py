@@ -8,7 +8,7 @@ import pytest
 import jaxroof as jr
 from jaxroof.catalog import lookup
 from jaxroof.engine.grid.evaluate import evaluate_points
-from jaxroof.engine.search import candidates, plan_needs, stairs_left
+from jaxroof.engine.search import bounded, candidates
 from jaxroof.engine.search import pareto as fronts
 from jaxroof.engine.search.problem import check_search, constraints_of
 from jaxroof.engine.sensitivity import best_at_factors
@@ -62,8 +62,8 @@ def test_the_ends_of_an_interval_reach_the_least_of_all_plans(monkeypatch):
 
 
 def test_a_staircase_with_a_bound_is_that_of_every_plan(monkeypatch):
-    monkeypatch.setattr(fronts, "LEAST_PLANS", 1)
-    monkeypatch.setattr(stairs_left, "FEW", 16)
+    monkeypatch.setattr(fronts, "LEAST_STAIRS", 1)
+    monkeypatch.setattr(bounded, "FEW", 16)
     found = jr.pareto(jr.training, machine(), where=WHERE)
     assert found.sizes["step_number"] > 5
     assert_same(found, jr.pareto(UNBOUNDED, machine(), where=WHERE))
@@ -76,13 +76,13 @@ def test_a_product_of_plans_needs_what_its_plans_need(where):
     inputs, recipe = machine(), jr.training.recipe
     plans = candidates.plan_product(jr.training, inputs, recipe, rules)
     assert [*plans.product] == ["zero_stage", "recompute", "offload_optimizer"]
-    (need,) = plan_needs.needs_of(jr.training, recipe, [inputs], [plans])
+    (need,) = candidates.needs_of(jr.training, recipe, [inputs], [plans])
     columns = {field: column.astype(float) for field, column in plans.whole().items()}
     assert all(rule.holds(columns).all() for rule in rules)
     each = dataclasses.replace(inputs, plan=jr.training.plan(**columns))
     report = evaluate_points(jr.training, recipe, each, "memory")
     np.testing.assert_array_equal(need, report["memory"])
     some = jr.Candidates({field: column[1:-1] for field, column in plans.whole().items()}, {})
-    (rest,) = plan_needs.needs_of(jr.training, recipe, [inputs], [some])
+    (rest,) = candidates.needs_of(jr.training, recipe, [inputs], [some])
     np.testing.assert_array_equal(rest, need[1:-1])
     np.testing.assert_array_equal(plans.at(np.arange(plans.size))["data"], columns["data"])

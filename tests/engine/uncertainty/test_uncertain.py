@@ -15,7 +15,7 @@ from places import ROOT
 
 import jaxroof as jr
 from jaxroof.engine.grid.evaluate import evaluate_points
-from jaxroof.engine.search.ranking import ranking_order
+from jaxroof.engine.search.driver import ranking_order
 from jaxroof.engine.uncertainty.distributions import distribution
 from jaxroof.engine.uncertainty.sobol import indices, points
 from jaxroof.estimator import Candidates
