@@ -37,7 +37,7 @@ from jaxroof.estimators.published.scheduled_step import (
 from jaxroof.estimators.published.step import memory_limit, published
 from jaxroof.missing import naming_all
 from jaxroof.records import leaves, value_or, with_named_absences
-from jaxroof.schedules.stage_visits import Sends, routes_of
+from jaxroof.schedules.clock import Sends
 from jaxroof.schedules.table import Schedule
 from jaxroof.units import parse
 
@@ -99,7 +99,7 @@ def schedule(
         pipeline = built(asked, name)
         with naming_all(published, *asked[:2]):
             report, _ = scheduled_step(*asked[:2], pipeline, asked.sends, asked.extra)
-        layers = int(asked.inputs.model.layers * routes_of(pipeline)) // pipeline.stages
+        layers = int(asked.inputs.model.layers * pipeline.routes) // pipeline.stages
         return {**arrays(report), **counts(pipeline, layers)}
 
     return labelled(every_schedule(names, row), _question(asked))

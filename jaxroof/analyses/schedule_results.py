@@ -10,7 +10,7 @@ import xarray as xr
 from jaxroof import schedules as pipelines
 from jaxroof.engine.grid.dataset import dataset
 from jaxroof.errors import InputError, refusal, shown, spelled, unknown
-from jaxroof.schedules.stage_visits import Sends, routes_of
+from jaxroof.schedules.clock import Sends
 from jaxroof.schedules.table import Schedule, in_flight
 
 SCHEDULES: tuple[str, ...] = ("1f1b", "interleaved", "zb-h1", "dualpipe")
@@ -129,7 +129,7 @@ def counts(pipeline: Schedule, stage_layers: int) -> dict[str, np.ndarray]:
     """Return the whole-number properties of a schedule."""
     return {
         "in_flight": in_flight(pipeline),
-        "copies": np.asarray(int(routes_of(pipeline))),
+        "copies": np.asarray(int(pipeline.routes)),
         "stage_layers": np.asarray(stage_layers),
     }
 

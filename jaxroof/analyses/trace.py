@@ -30,8 +30,8 @@ from jaxroof.limits import check_memory, counted
 from jaxroof.missing import naming_all
 from jaxroof.records import checked, with_named_absences
 from jaxroof.schedules import clock
-from jaxroof.schedules.stage_visits import Sends as Messages
-from jaxroof.schedules.stage_visits import layout_of
+from jaxroof.schedules.clock import Sends as Messages
+from jaxroof.schedules.clock import layout_of
 from jaxroof.schedules.table import BACKWARD, FORWARD, IDLE, WEIGHT, Schedule, work
 
 EVENT = 2000  # bytes of an event while a trace is made and written

@@ -40,7 +40,7 @@ from jaxroof.estimators.training.step import training
 from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
 from jaxroof.missing import naming_all
 from jaxroof.records import with_named_absences
-from jaxroof.schedules.stage_visits import Sends
+from jaxroof.schedules.clock import Sends
 from jaxroof.schedules.table import Schedule
 
 CHUNKS = 2  # stages of a device when interleaved, unless plan or question says otherwise

@@ -1,12 +1,11 @@
 """Pipeline schedules as data, by name: the order of visits on every device.
 
 A schedule is independent of the model: stages, devices and microbatches are integers, and the costs
-of visits are arguments of ``clock.visit_times``. A new schedule needs one line here, a file with
-its order, and its published figures in ``published``.
+of visits are arguments of ``clock.visit_times``. A new schedule needs its order in ``orders``, a
+line here, and its published figures in ``published``.
 """
 
 import functools
-import importlib
 from typing import TYPE_CHECKING
 
 from jaxroof.errors import refusal, shown, spelled, unknown
@@ -15,22 +14,15 @@ from jaxroof.limits import BOUNDS, check_memory, counted
 if TYPE_CHECKING:
     from jaxroof.schedules.table import Schedule
 
-HOMES = {
-    "gpipe": ("jaxroof.schedules.gpipe_1f1b", "gpipe"),
-    "1f1b-greedy": ("jaxroof.schedules.gpipe_1f1b", "greedy"),
-    "1f1b": ("jaxroof.schedules.gpipe_1f1b", "one_forward_one_backward"),
-    "interleaved": ("jaxroof.schedules.interleaved", "interleaved"),
-    "zb-h1": ("jaxroof.schedules.zero_bubble", "zero_bubble"),
-    "dualpipe": ("jaxroof.schedules.dualpipe", "dualpipe"),
-}
-NAMES = tuple(HOMES)
-VISIT = 1000  # bytes of a visit while a schedule is built and checked
+NAMES = ("gpipe", "1f1b-greedy", "1f1b", "interleaved", "zb-h1", "dualpipe")
+LISTED = {"interleaved": "interleaved", "zb-h1": "zero_bubble", "dualpipe": "dualpipe"}
+VISIT = 1000  # bytes of a visit while a schedule is built
 CHUNKED = ("interleaved",)  # schedules with a choice of stages per device
 
 
 @functools.lru_cache(maxsize=256)
 def build(name: str, devices: int, microbatches: int, chunks: int = 1) -> "Schedule":
-    """Return a schedule by name, after a check of its order and its microbatches in flight.
+    """Return a schedule by name.
 
     Arguments: ``chunks`` is the number of stages per device, if the schedule has that choice.
     Raises: InputError for sizes that the schedule does not allow, with those it does, and TooLarge
@@ -39,8 +31,8 @@ def build(name: str, devices: int, microbatches: int, chunks: int = 1) -> "Sched
     >>> build("1f1b", 4, 8).timesteps
     22
     """
-    name = spelled(name, HOMES)
-    if name not in HOMES:
+    name = spelled(name, NAMES)
+    if name not in NAMES:
         raise unknown("", name, "schedule", NAMES)
     for what, count in (("devices", devices), ("microbatches", microbatches), ("chunks", chunks)):
         if not count >= 1 or count % 1:
@@ -48,22 +40,21 @@ def build(name: str, devices: int, microbatches: int, chunks: int = 1) -> "Sched
     if chunks != 1 and name not in CHUNKED:
         said = f"chunks: not a choice of this schedule, given {chunks}; expected 1"
         raise refusal(name, f"{said}, or the schedule {CHUNKED[0]!r}")
-    from jaxroof.schedules.published import in_flight
-    from jaxroof.schedules.table import checked
+    from jaxroof.schedules import orders
 
-    devices, microbatches, chunks = int(devices), int(microbatches), int(chunks)
-    check_visits(name, devices, microbatches, chunks)
-    home, function = HOMES[name]
-    order = getattr(importlib.import_module(home), function)
-    sizes = (devices, microbatches, chunks) if name in CHUNKED else (devices, microbatches)
-    schedule = checked(order(*sizes), in_flight(name, devices, microbatches, chunks).tolist())
-    for cells in (schedule.kind, schedule.stage, schedule.microbatch):
+    sizes = (int(devices), int(microbatches))
+    _check_visits(name, *sizes, int(chunks))
+    if name in LISTED:
+        sizes += (int(chunks),) if name in CHUNKED else ()
+        found: Schedule = getattr(orders, LISTED[name])(*sizes)
+    else:
+        found = orders.closed_form(name, *sizes)
+    for cells in (found.kind, found.stage, found.microbatch, found.handed):
         cells.flags.writeable = False  # all callers share it
-    found: Schedule = schedule
     return found
 
 
-def check_visits(name: str, devices: int, microbatches: int, chunks: int = 1) -> None:
+def _check_visits(name: str, devices: int, microbatches: int, chunks: int = 1) -> None:
     """Check that the visits of a schedule are not too many, and fit in memory while it is built.
 
     visits = 3 devices x microbatches x chunks: forward, backward and weight gradient

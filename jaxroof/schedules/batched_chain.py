@@ -12,60 +12,9 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxroof.formulas.arithmetic import larger
+from jaxroof.schedules.orders import Chain, Order
 
 FAR = -1e30  # below every clock [s]: the start of a path that does not exist
-
-
-class Chain(NamedTuple):
-    """Integers of each lane: [1, lanes] each."""
-
-    stages: Any
-    microbatches: Any
-
-
-class Order(NamedTuple):
-    """The timesteps of the visits of each stage, [stages, lanes] each, from 0.
-
-    Forward k runs at ``stage + k`` while k < ``warmup``, then at ``steady + 2 (k - warmup)``;
-    backward k at ``backward + stride k``.
-    """
-
-    warmup: Any
-    steady: Any
-    backward: Any
-    stride: Any
-
-
-def greedy(stage: Any, chain: Chain) -> Order:
-    """Return 1F1B as published, where a stage runs forwards until its first backward arrives.
-
-    Source: docs/models/distir_model.md, section 4.
-    """
-    left = chain.stages - stage
-    return _alternating(stage, chain, 2 * left - 1)
-
-
-def standard(stage: Any, chain: Chain) -> Order:
-    """Return 1F1B, where a stage holds at most as many microbatches as stages remain.
-
-    Source: Narayanan et al. 2021 (arXiv 2104.04473), section 2.2; docs/models/distir_model.md, Q9.
-    """
-    return _alternating(stage, chain, chain.stages - stage)
-
-
-def _alternating(stage: Any, chain: Chain, warmup: Any) -> Order:
-    warmup = jnp.minimum(chain.microbatches, warmup)
-    steady = 2 * chain.stages - stage
-    return Order(warmup, steady, steady - 1, 2 + 0 * warmup)
-
-
-def all_forward(stage: Any, chain: Chain) -> Order:
-    """Return GPipe: all forwards, then all backwards, both in the order of the microbatches.
-
-    Source: Huang et al. 2018 (arXiv 1811.06965); docs/models/distir_model.md, section 4.
-    """
-    last = chain.microbatches + 2 * (chain.stages - 1) - stage
-    return Order(chain.microbatches + 0 * stage, 0 * last, last, 1 + 0 * last)
 
 
 class Visit(NamedTuple):

@@ -4,12 +4,22 @@ A device starts a visit when it is free and the input of the visit has arrived. 
 recurrence of sums and maxima, which is differentiable unless two paths tie.
 """
 
+import enum
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxroof.formulas.arithmetic import alike, larger, loop, put, stack, take, where
+from jaxroof.schedules import table
 from jaxroof.schedules.table import Schedule
+
+
+class Sends(enum.Enum):
+    """How a device sends its output to the next one."""
+
+    OVERLAPPED = "overlapped"  # the sender continues; the next stage waits
+    BLOCKING = "blocking"  # the sender waits until the send is complete
+    FREE = "free"  # sends take no time
 
 
 class Costs(NamedTuple):
@@ -83,12 +93,10 @@ def peaks(work: Any, rise: Any, net: Any) -> Any:
 
 
 def _picked(cost: Any, kind: Any) -> Any:
-    """Return the cost of each device's visit, [devices, *lanes]."""
     return take(cost, _wide(kind, np.shape(cost)[2:])[None])[0]
 
 
 def _wide(values: Any, lanes: tuple[int, ...]) -> Any:
-    """Broadcast values of devices over the lanes, unless they already have lanes."""
     return values.reshape(values.shape + (1,) * (1 + len(lanes) - values.ndim))
 
 
@@ -123,3 +131,52 @@ def by_class(schedule: Schedule, cost: Any) -> Any:
     classes = 3 * schedule.local[None, :] + np.arange(1, 4)[:, None]
     devices = np.broadcast_to(schedule.device, classes.shape)
     return put(np.zeros(shape, cost.dtype), (classes, devices), cost)
+
+
+# ---- Stages -------------------------------------------------------------------------------------
+
+
+class Layout(NamedTuple):
+    """The devices that hold the stages of all routes of a pipeline: arrays [stages].
+
+    A route passes through all layers once. Each route has its own copy of the weights.
+    """
+
+    device: Any
+    taker: Any  # the device that takes a stage's output; its own at the end of a route
+    first: Any  # 1 where a route starts, else 0
+    last: Any  # 1 where a route ends, else 0
+    routes: float
+
+
+class StageSeconds(NamedTuple):
+    """Seconds of one microbatch in every stage: arrays [stages]."""
+
+    forward: Any
+    backward: Any  # both gradients
+    input_gradient: Any  # the part of backward that the previous stage waits for
+    weight_gradient: Any  # the rest of backward
+    send: Any  # of a message to the next stage
+
+
+class Visits(NamedTuple):
+    """The costs of the visits of a schedule, and when each runs."""
+
+    costs: Costs
+    times: VisitTimes
+
+
+def layout_of(pipeline: Schedule) -> Layout:
+    """Return the devices that hold the stages of a schedule."""
+    ends = pipeline.after < 0
+    taker = np.where(ends, pipeline.device, pipeline.device[pipeline.after])
+    every = (pipeline.device, taker, pipeline.before < 0, ends)
+    return Layout(*(np.asarray(one, np.float64) for one in every), pipeline.routes)
+
+
+def stage_visits(pipeline: Schedule, seconds: StageSeconds, blocking: bool) -> Visits:
+    """Return when each visit of a schedule runs."""
+    backward = seconds.input_gradient if pipeline.split else seconds.backward
+    kinds = (seconds.forward, backward, seconds.weight_gradient)
+    costs = stage_costs(pipeline, *kinds, seconds.send, blocking)
+    return Visits(costs, visit_times(table.work(pipeline), table.source(pipeline), costs))

@@ -1,4 +1,4 @@
-"""A schedule as a table of the visit of each device at each timestep, and its legality checks."""
+"""A schedule as a table of the visit of each device at each timestep, and its legality."""
 
 import dataclasses
 import functools
@@ -11,6 +11,7 @@ from jaxroof.errors import refusal
 IDLE, FORWARD, BACKWARD, WEIGHT = range(4)
 WORDS = ("idle", "forward", "backward", "weight gradient")
 Visit = tuple[int, int, int]  # kind, stage, microbatch
+Group = tuple[Visit, ...]  # consecutive visits of a device that overlap: sent when the last ends
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -18,9 +19,11 @@ class Schedule:
     """The ordered visits of every device; timesteps give the order of visits, not their times.
 
     A *stage* is a part of the model; a device holds one or more stages. ``after`` is the stage that
-    receives the output of a stage, or -1 at the end of a route. ``kind``, ``stage`` and
-    ``microbatch`` are [timesteps, devices]; kind 0 means that the device is idle. If weight
-    gradients are separate visits, a backward visit computes only the gradient of its input.
+    receives the output of a stage, or -1 at the end of a route. ``kind``, ``stage``,
+    ``microbatch`` and ``handed`` are [timesteps, devices]; kind 0 means that the device is idle. If
+    weight gradients are separate visits, a backward visit computes only the gradient of its input.
+    ``handed`` is the timestep of the last visit that overlaps a visit: other devices receive its
+    output at the end of that one, the same device has it at once.
     """
 
     name: str
@@ -30,6 +33,7 @@ class Schedule:
     kind: np.ndarray
     stage: np.ndarray
     microbatch: np.ndarray
+    handed: np.ndarray
 
     @property
     def devices(self) -> int:
@@ -47,6 +51,11 @@ class Schedule:
         return len(self.kind)
 
     @property
+    def routes(self) -> float:
+        """Return the number of routes through all layers, each with its own weights."""
+        return float((self.after < 0).sum())
+
+    @property
     def split(self) -> bool:
         """Return whether weight gradients are separate visits."""
         return bool(np.any(self.kind == WEIGHT))
@@ -59,10 +68,7 @@ class Schedule:
     @functools.cached_property
     def before(self) -> np.ndarray:
         """Return the stage whose output each stage receives, -1 at the start of a route."""
-        found = np.full(self.stages, -1)
-        takers = self.after[self.after >= 0]
-        found[takers] = np.flatnonzero(self.after >= 0)
-        return found
+        return before(self.after)
 
     @functools.cached_property
     def local(self) -> np.ndarray:
@@ -71,140 +77,112 @@ class Schedule:
         return np.sum(earlier & (self.device[:, None] == self.device[None, :]), axis=1)
 
 
-def schedule_table(
+def chain(stages: int) -> np.ndarray:
+    """Return the stage that receives the output of each stage, for one route through all stages.
+
+    >>> chain(3).tolist()
+    [1, 2, -1]
+    """
+    return np.append(np.arange(1, stages), -1)
+
+
+def before(after: np.ndarray) -> np.ndarray:
+    """Return the stage whose output each stage receives, -1 at the start of a route.
+
+    >>> before(chain(3)).tolist()
+    [-1, 0, 1]
+    """
+    found = np.full(len(after), -1)
+    found[after[after >= 0]] = np.flatnonzero(after >= 0)
+    return found
+
+
+def scheduled(
     name: str,
     microbatches: int,
     device: Sequence[int] | np.ndarray,
     after: Sequence[int] | np.ndarray,
-    orders: Sequence[Sequence[Visit]],
+    orders: Sequence[Sequence[Group]],
 ) -> Schedule:
-    """Return the schedule in which every device runs its visits in order, as early as possible.
+    """Return the schedule in which every device runs its groups in order, as early as possible.
 
-    A visit takes the first timestep in which its device is free and its inputs are available.
+    A group starts in the first timestep in which its device is free and all inputs from outside
+    have been sent. Each of its visits takes one timestep.
     Raises: InputError if the orders wait for each other (deadlock).
     """
-    table = Schedule(name, microbatches, np.asarray(device), np.asarray(after), *_nothing(orders))
-    made: dict[Visit, int] = {}
-    done = [0] * len(orders)
-    rows: list[list[Visit]] = []
+    device, after = np.asarray(device), np.asarray(after)
+    takers, givers = after.tolist(), before(after).tolist()
+    cells = np.zeros((sum(len(group) for order in orders for group in order), len(orders), 4), int)
+    handed: dict[Visit, int] = {}
+    done, free, t = [0] * len(orders), [0] * len(orders), 0
     while any(at < len(order) for at, order in zip(done, orders, strict=True)):
-        row: list[Visit] = [(IDLE, 0, 0)] * len(orders)
         for one, order in enumerate(orders):
-            if done[one] < len(order) and _ready(table, order[done[one]], made):
-                row[one] = order[done[one]]
-        if all(visit[0] == IDLE for visit in row):
+            if free[one] > t or done[one] == len(order):
+                continue
+            group = order[done[one]]
+            needed = (need for visit in group for need in _needs(visit, givers, takers))
+            if not all(handed.get(need, t) < t for need in needed if need not in group):
+                continue
+            free[one], done[one] = t + len(group), done[one] + 1
+            handed.update(dict.fromkeys(group, free[one] - 1))
+            cells[t : free[one], one] = [(*visit, free[one] - 1) for visit in group]
+        t += 1
+        if t > max(free):
             waits = next(i for i, order in enumerate(orders) if done[i] < len(order))
-            said = f"device {waits} waits for ever at {_words(orders[waits][done[waits]])}"
+            said = f"device {waits} waits for ever at {_words(orders[waits][done[waits]][0])}"
             raise refusal(name, f"{said}; expected orders that do not wait for each other")
-        for one, visit in enumerate(row):
-            if visit[0] != IDLE:
-                made[visit], done[one] = len(rows), done[one] + 1
-        rows.append(row)
-    return _filled(table, np.array(rows))
+    table = np.moveaxis(cells[: max(free)], -1, 0).copy()
+    return Schedule(name, microbatches, device, after, *table)
 
 
-def _nothing(orders: Sequence[Sequence[Visit]]) -> list[np.ndarray]:
-    return [np.zeros((0, len(orders)), np.int64) for _ in range(3)]
-
-
-def _filled(table: Schedule, rows: np.ndarray) -> Schedule:
-    kind, stage, microbatch = np.moveaxis(rows, -1, 0)
-    return dataclasses.replace(table, kind=kind, stage=stage, microbatch=microbatch)
-
-
-def needs(table: Schedule, visit: Visit) -> list[Visit]:
+def _needs(visit: Visit, givers: Sequence[int], takers: Sequence[int]) -> list[Visit]:
     """Return the visits whose outputs a visit needs, that of another stage first."""
     kind, stage, microbatch = visit
     if kind == FORWARD:
-        before = int(table.before[stage])
-        return [(FORWARD, before, microbatch)] if before >= 0 else []
+        return [(FORWARD, givers[stage], microbatch)] if givers[stage] >= 0 else []
     if kind == WEIGHT:
         return [(BACKWARD, stage, microbatch)]
-    after, own = int(table.after[stage]), (FORWARD, stage, microbatch)
-    return [(BACKWARD, after, microbatch), own] if after >= 0 else [own]
+    own = (FORWARD, stage, microbatch)
+    return [(BACKWARD, takers[stage], microbatch), own] if takers[stage] >= 0 else [own]
 
 
-def _ready(table: Schedule, visit: Visit, made: dict[Visit, int]) -> bool:
-    return all(other in made for other in needs(table, visit))
-
-
-def visits(schedule: Schedule) -> dict[Visit, tuple[int, int]]:
-    """Return the timestep and the device of every visit.
-
-    Raises: InputError for a duplicate visit.
-    """
-    found: dict[Visit, tuple[int, int]] = {}
-    for t, device in np.argwhere(schedule.kind != IDLE).tolist():
-        visit = _at(schedule, t, device)
-        if visit in found:
-            there, first = found[visit][::-1]
-            said = f"{_words(visit)} at timestep {first} of device {there} and again at {t}"
-            raise refusal(schedule.name, f"{said} of device {device}; expected each visit once")
-        found[visit] = t, device
-    return found
-
-
-def _at(schedule: Schedule, t: int, device: int) -> Visit:
-    cells = (schedule.kind, schedule.stage, schedule.microbatch)
-    kind, stage, microbatch = (int(cell[t, device]) for cell in cells)
-    return kind, stage, microbatch
-
-
-def checked(schedule: Schedule, most_in_flight: Sequence[int] | None = None) -> Schedule:
+def checked(schedule: Schedule) -> Schedule:
     """Return the schedule if it is legal: every visit once, on its device, after its inputs.
 
-    Arguments: ``most_in_flight`` is the maximum number of unreleased forwards of each device.
     Raises: InputError that names the visit, its device and its timestep.
     """
-    found = visits(schedule)
-    kinds = (FORWARD, BACKWARD, WEIGHT) if schedule.split else (FORWARD, BACKWARD)
-    routes = _routes(schedule)
-    for visit, (t, device) in found.items():
-        where = f"{_words(visit)} at timestep {t} of device {device}"
-        if visit[1] >= schedule.stages or visit[2] >= schedule.microbatches:
-            raise refusal(schedule.name, f"{where}: no such stage or microbatch")
-        if int(schedule.device[visit[1]]) != device:
-            holder = int(schedule.device[visit[1]])
-            raise refusal(schedule.name, f"{where}; expected it on device {holder}")
-        for other in needs(schedule, visit):
-            if other not in found or found[other][0] >= t:
-                raise refusal(schedule.name, f"{where}; expected {_words(other)} before it")
-    for route in routes:
-        taken = {k for kind, stage, k in found if stage == route[0]}
-        for stage in route:
-            for kind in kinds:
-                for k in taken:
-                    if (kind, stage, k) not in found:
-                        said = f"{_words((kind, stage, k))} is missing; expected each visit once"
-                        raise refusal(schedule.name, said)
-    _all_there(schedule, {k for _, _, k in found})
-    if most_in_flight is not None:
-        _capacity(schedule, most_in_flight)
+    found: dict[Visit, int] = {}
+    givers, takers = schedule.before.tolist(), schedule.after.tolist()
+    cells = (schedule.kind, schedule.stage, schedule.microbatch)
+
+    def refuse(visit: Visit, said: str) -> None:
+        raise refusal(schedule.name, f"{_words(visit)}{said}")
+
+    for t, device in np.argwhere(schedule.kind != IDLE).tolist():
+        kind, stage, k = visit = tuple(int(cell[t, device]) for cell in cells)
+        where = f" at timestep {t} of device {device}"
+        if visit in found:
+            refuse(visit, f" at timestep {found[visit]} and again{where}; expected each visit once")
+        if stage >= schedule.stages or k >= schedule.microbatches:
+            refuse(visit, f"{where}: no such stage or microbatch")
+        if schedule.device[stage] != device:
+            refuse(visit, f"{where}; expected it on device {schedule.device[stage]}")
+        for other in _needs((kind, stage, k), givers, takers):
+            if found.get(other, t) >= t:
+                refuse(visit, f"{where}; expected {_words(other)} before it")
+        found[kind, stage, k] = t
+    last = WEIGHT if schedule.split else BACKWARD
+    for kind, stage, k in [*found]:
+        if kind == FORWARD and (last, stage, k) not in found:
+            refuse((last, stage, k), " is missing; expected each visit once")
+    for k in sorted(set(range(schedule.microbatches)) - {k for _, _, k in found}):
+        raise refusal(schedule.name, f"microbatch {k} is missing; expected each of them")
     return schedule
 
 
-def _all_there(schedule: Schedule, seen: set[int]) -> None:
-    lost = sorted(set(range(schedule.microbatches)) - seen)
-    if lost:
-        raise refusal(schedule.name, f"microbatch {lost[0]} is missing; expected each of them")
-
-
-def _routes(schedule: Schedule) -> list[list[int]]:
-    """Return the stages of every route, in order."""
-    routes = []
-    for first in np.flatnonzero(schedule.before < 0).tolist():
-        route = [first]
-        while schedule.after[route[-1]] >= 0:
-            route.append(int(schedule.after[route[-1]]))
-        routes.append(route)
-    return routes
-
-
-def _levels(schedule: Schedule) -> np.ndarray:
-    """Return the number of unreleased forwards on each device after each timestep."""
-    release = WEIGHT if schedule.split else BACKWARD
-    change = (schedule.kind == FORWARD).astype(int) - (schedule.kind == release)
-    return np.cumsum(change, axis=0)
+def _words(visit: Visit) -> str:
+    kind, stage, microbatch = visit
+    return f"the {WORDS[kind]} of microbatch {microbatch} in stage {stage}"
 
 
 def in_flight(schedule: Schedule) -> np.ndarray:
@@ -212,15 +190,10 @@ def in_flight(schedule: Schedule) -> np.ndarray:
 
     The backward of a forward releases it, or its weight gradient where that is a separate visit.
     """
-    levels: np.ndarray = _levels(schedule).max(axis=0)
+    release = WEIGHT if schedule.split else BACKWARD
+    change = (schedule.kind == FORWARD).astype(int) - (schedule.kind == release)
+    levels: np.ndarray = np.cumsum(change, axis=0).max(axis=0)
     return levels
-
-
-def _capacity(schedule: Schedule, most: Sequence[int]) -> None:
-    levels, allowed = _levels(schedule), np.asarray(most)
-    for t, device in np.argwhere(levels > allowed).tolist():
-        said = f"device {device} holds {levels[t, device]} microbatches at timestep {t}"
-        raise refusal(schedule.name, f"{said}; expected at most {allowed[device]}")
 
 
 def work(schedule: Schedule) -> np.ndarray:
@@ -230,16 +203,20 @@ def work(schedule: Schedule) -> np.ndarray:
 
 
 def source(schedule: Schedule) -> np.ndarray:
-    """Return timestep * devices + device of the visit that each visit waits for, or -1."""
-    found = visits(schedule)
+    """Return timestep * devices + device of the visit at whose end the input of a visit is sent.
+
+    It is -1 for a visit that waits for none.
+    """
+    t, device = np.nonzero(schedule.kind)
+    cells = (schedule.kind, schedule.stage, schedule.microbatch, schedule.handed)
+    kind, stage, k, ends = (cell[t, device] for cell in cells)
+    made = np.full((len(WORDS), schedule.stages, schedule.microbatches, 2), -1)
+    made[kind, stage, k] = np.stack([t, ends], axis=1) * schedule.devices + device[:, None]
+    taker, giver = schedule.after[stage], schedule.before[stage]
+    back = (kind == BACKWARD) & (taker >= 0)
+    of = np.where(kind == FORWARD, giver, np.where(back, taker, stage))
+    waits, sent = made[np.where(back | (kind == WEIGHT), BACKWARD, FORWARD), of, k].T
     places = np.full(schedule.kind.shape, -1)
-    for visit, place in found.items():
-        for other in needs(schedule, visit)[:1]:
-            t, device = found[other]
-            places[place] = t * schedule.devices + device
+    waits = np.where(waits % schedule.devices == device, waits, sent)
+    places[t, device] = np.where(of >= 0, waits, -1)
     return places
-
-
-def _words(visit: Visit) -> str:
-    kind, stage, microbatch = visit
-    return f"the {WORDS[kind]} of microbatch {microbatch} in stage {stage}"

@@ -5,10 +5,10 @@ import pathlib
 
 import numpy as np
 import pytest
+from schedule_figures import in_flight
 
 import jaxroof as jr
 from jaxroof.analyses.schedule_results import SCHEDULES
-from jaxroof.schedules import published
 from jaxroof.views.trace_blocks import shares
 
 PLAN = {"data": 2, "tensor": 8, "pipeline": 4}
@@ -29,7 +29,7 @@ def test_schedules_side_by_side_are_a_dataset():
     for name in SCHEDULES:
         row = data.sel(schedule=name)
         chunks = 2 if name == "interleaved" else 1
-        most = published.in_flight(name, PLAN["pipeline"], MICROBATCHES, chunks)
+        most = in_flight(name, PLAN["pipeline"], MICROBATCHES, chunks)
         np.testing.assert_array_equal(row.in_flight, most)
         fits = bool((row.memory <= data.memory_limit).all())
         assert bool(row.feasible) == bool(row.memory_fits) == fits

@@ -11,6 +11,7 @@ import pathlib
 import jax
 import numpy as np
 import pytest
+from schedule_figures import in_flight
 
 import jaxroof as jr
 from jaxroof import schedules
@@ -267,7 +268,7 @@ def test_schedules_side_by_side_are_a_dataset():
     for name in SCHEDULES:
         row, report = data.sel(schedule=name), step(name)
         assert float(row.step_time) == float(report.step_time)
-        most = published.in_flight(name, DEVICES, MICROBATCHES, CHUNKS.get(name, 1))
+        most = in_flight(name, DEVICES, MICROBATCHES, CHUNKS.get(name, 1))
         np.testing.assert_array_equal(row.in_flight, most)
     again = jr.schedule(inputs(), schedules="zb-h1")
     assert float(again.step_time[0]) == float(step("zb-h1").step_time)

@@ -9,7 +9,7 @@ from jaxroof.cli.counts import parse_count
 from jaxroof.cli.progress import working
 from jaxroof.errors import refusal, unknown
 from jaxroof.schedules import CHUNKED
-from jaxroof.schedules.stage_visits import Sends
+from jaxroof.schedules.clock import Sends
 
 
 def chunks_of(text: str | None, names: list[str]) -> int | None:

@@ -13,13 +13,14 @@ from jaxroof.estimators.mlp_pipeline.inputs import Plan
 from jaxroof.estimators.mlp_pipeline.recipe import Choices, Order, Recipe, Sends
 from jaxroof.estimators.mlp_pipeline.stages import Stages
 from jaxroof.schedules import batched_chain as chain
-from jaxroof.schedules import clock
-from jaxroof.schedules.batched_chain import Bytes, Chain, Clocks, stages_of
+from jaxroof.schedules import clock, orders
+from jaxroof.schedules.batched_chain import Bytes, Clocks, stages_of
+from jaxroof.schedules.orders import Chain
 
 ORDERS = {
-    Order.GREEDY: chain.greedy,
-    Order.STANDARD: chain.standard,
-    Order.GPIPE: chain.all_forward,
+    Order.GREEDY: orders.greedy,
+    Order.STANDARD: orders.standard,
+    Order.GPIPE: orders.all_forward,
 }
 
 

@@ -18,11 +18,10 @@ from jaxroof.estimators.published.step import schedule_counts, step
 from jaxroof.formulas.arithmetic import largest, put, stack
 from jaxroof.records import Number, quantity, record, with_named_absences
 from jaxroof.schedules import clock, table
-from jaxroof.schedules.stage_visits import (
+from jaxroof.schedules.clock import (
     Sends,
     StageSeconds,
     layout_of,
-    routes_of,
     stage_visits,
 )
 
@@ -129,7 +128,7 @@ def scheduled_step(
     Units: see ScheduledStep; the times of visits in [s] after the end of the gathers.
     Source: docs/models/transformer_model.md, section 9, with clocks instead of its closed form.
     """
-    costs = costs_under(inputs, recipe, routes_of(pipeline), sends)
+    costs = costs_under(inputs, recipe, pipeline.routes, sends)
     return step_of(inputs, recipe, costs, pipeline, sends is Sends.BLOCKING, extra)
 
 

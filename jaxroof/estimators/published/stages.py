@@ -23,7 +23,7 @@ from jaxroof.estimators.published.step import (
 )
 from jaxroof.formulas.arithmetic import floor, where
 from jaxroof.records import Number, with_named_absences
-from jaxroof.schedules.stage_visits import Layout
+from jaxroof.schedules.clock import Layout
 
 
 class LayerCosts(NamedTuple):

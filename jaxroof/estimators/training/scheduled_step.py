@@ -21,7 +21,7 @@ from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_r
 from jaxroof.formulas.arithmetic import largest, where
 from jaxroof.records import Number, quantity, record
 from jaxroof.schedules import clock, table
-from jaxroof.schedules.stage_visits import (
+from jaxroof.schedules.clock import (
     Layout,
     Sends,
     StageSeconds,

@@ -421,10 +421,11 @@ def test_closed_forms_are_the_tables(order):
     """The order in closed form is that of the schedule as data."""
     from jaxroof.estimators.mlp_pipeline.simulate import ORDERS
     from jaxroof.schedules import batched_chain as chain
+    from jaxroof.schedules import orders
     from jaxroof.schedules.table import BACKWARD, FORWARD
 
     stages, many = np.array([2, 4, 5, 3]), np.array([3, 6, 2, 9])
-    asked_of = chain.Chain(*(jnp.asarray(c, jnp.int32)[None] for c in (stages, many)))
+    asked_of = orders.Chain(*(jnp.asarray(c, jnp.int32)[None] for c in (stages, many)))
     numbers = chain.stages_of(5)
     held = ORDERS[order](numbers, asked_of)
     steps = jnp.arange(22, dtype=jnp.int32)

@@ -24,7 +24,7 @@ from jaxroof.estimators.training.step_time import layer_parts, whole_step
 from jaxroof.estimators.training.training_recipe import TrainingRecipe
 from jaxroof.records import with_named_absences
 from jaxroof.schedules import published
-from jaxroof.schedules.stage_visits import Sends, layout_of, stage_visits
+from jaxroof.schedules.clock import Sends, layout_of, stage_visits
 from jaxroof.settings import choose
 
 CHUNKS = {"interleaved": 2}
