@@ -22,7 +22,6 @@ from jaxroof.estimators.published.scheduled_step import (
     Sends,
     closed_form,
     costs_under,
-    routes_of,
     scheduled_step,
     step_of,
 )
@@ -234,7 +233,7 @@ def pushed(routes: float) -> tuple[LayerCosts, dict[str, LayerCosts]]:
 @each
 def test_slopes_of_the_step_time_are_its_differences_and_sum_to_minus_one(name):
     schedule, system = table(name), inputs().system
-    costs, slopes = pushed(routes_of(schedule))
+    costs, slopes = pushed(schedule.routes)
 
     @jax.jit
     def slope(tangent):
