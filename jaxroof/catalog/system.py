@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from jaxroof import catalog
 from jaxroof.catalog.chip import Chip
+from jaxroof.formulas.network import Network, Tier
 from jaxroof.records import Number, quantity, record, value_or
 
 
@@ -142,12 +143,21 @@ def usable_memory(system: System) -> Number:
     return value_or(system.hbm_reported, system.hbm_capacity) * system.hbm_usable
 
 
-def links(system: System) -> tuple[Number, ...]:
-    """Return the machine parameters of a collective, in the order of its arguments."""
+def tiers(
+    system: System, shares: tuple[Number, Number], hops: tuple[Number, Number]
+) -> tuple[Tier, ...]:
+    """Return the tiers of a system's links, innermost first.
+
+    Arguments: ``shares`` of their peak rates that messages run at, and the latency of a hop: those
+    of the innermost tier, and those of every other.
+    """
     return (
-        system.fast_bandwidth * system.fast_efficiency,
-        system.fast_latency,
-        system.slow_bandwidth * system.slow_efficiency,
-        system.slow_latency,
-        system.nics,
+        Tier(system.fast_domain, system.fast_bandwidth * shares[0], hops[0]),
+        Tier(0.0, system.slow_bandwidth * shares[1], hops[1], system.nics),
     )
+
+
+def network(system: System) -> Network:
+    """Return a system's links at its own efficiencies and latencies."""
+    shares = (system.fast_efficiency, system.slow_efficiency)
+    return Network(tiers(system, shares, (system.fast_latency, system.slow_latency)))

@@ -14,9 +14,9 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.catalog.lookup import system as named
-from jaxroof.catalog.system import System, links
+from jaxroof.catalog.system import System, network
 from jaxroof.errors import unknown
-from jaxroof.formulas import collectives
+from jaxroof.formulas.network import Collective, study_all_reduce, study_gather
 
 SOURCE = (
     "nccl-tests on Perlmutter (A100), as released with Subramanian et al. 2024 (arXiv 2410.00273); "
@@ -25,10 +25,10 @@ SOURCE = (
 PAIR = 100e9  # peak between two GPUs of a node, one direction [B/s]: four NVLink 3 links of 25 GB/s
 LARGE = 2.0**26  # messages of this size and more are large [B]
 
-OPERATIONS: dict[str, tuple[str, collectives.Collective]] = {  # ours: its name in the file, formula
-    "all_gather": ("allgather", collectives.all_gather),
-    "reduce_scatter": ("reducescatter", collectives.reduce_scatter),
-    "all_reduce": ("allreduce", collectives.all_reduce),
+OPERATIONS: dict[str, tuple[str, Collective]] = {  # ours: its name in the file, formula
+    "all_gather": ("allgather", study_gather),
+    "reduce_scatter": ("reducescatter", study_gather),
+    "all_reduce": ("allreduce", study_all_reduce),
 }
 BANDS = {  # sizes of messages, by name: the least one [B]
     "below 1 MiB": 0.0,
@@ -161,7 +161,7 @@ def _times(rows: dict[str, np.ndarray], message: np.ndarray, system: System) -> 
     group = fast * rows["nodes"]
     times = np.zeros(len(message))
     for name, (_, collective) in OPERATIONS.items():
-        all_rows = np.asarray(collective(jnp.asarray(message), group, fast, *links(system)))
+        all_rows = np.asarray(collective(jnp.asarray(message), group, fast, network(system)))
         times = np.where(rows["op"] == name, all_rows, times)
     return times
 

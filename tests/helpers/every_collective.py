@@ -2,12 +2,12 @@
 
 import inspect
 
-from jaxroof.formulas import collectives
+from jaxroof.formulas import network
 
-ARGUMENTS = list(inspect.signature(collectives.all_gather).parameters)
+ARGUMENTS = list(inspect.signature(network.study_gather).parameters)
 COLLECTIVES = [  # one function under several names once
     function
-    for name, function in vars(collectives).items()
+    for name, function in vars(network).items()
     if inspect.isfunction(function)
     and function.__name__ == name
     and list(inspect.signature(function).parameters) == ARGUMENTS

@@ -75,7 +75,7 @@ def test_the_page_on_extending_runs_as_printed(monkeypatch):
     scope: dict = {"__name__": "extending"}
     for block in [*blocks, asked]:
         exec(compile(block, "extending.md", "exec"), scope)
-    for name in ("all_to_all", "gate_ledger"):
+    for name in ("study_all_to_all", "gate_ledger"):
         runner = doctest.DocTestRunner()
         for case in doctest.DocTestFinder().find(scope[name], name, module=False, globs=scope):
             assert runner.run(case).failed == 0

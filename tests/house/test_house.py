@@ -121,7 +121,7 @@ ORDER = [  # the rooms: each imports itself and those that stand before it, no o
 NOT_OF = [  # a later room, rooms before it that are nevertheless none of its business
     ("formulas", ("io", "settings", "estimator")),
     ("schedules", ("io", "settings", "estimator")),
-    ("catalog", ("io", "formulas", "schedules")),
+    ("catalog", ("io", "schedules")),
     ("engine", ("formulas", "schedules", "catalog")),
     ("estimators", ("io", "engine")),
 ]

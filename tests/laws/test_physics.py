@@ -16,7 +16,7 @@ from jaxroof.engine.sensitivity.derivatives import slopes
 from jaxroof.estimators.published import operations as layers
 from jaxroof.estimators.published.operations import operations, stage_send
 from jaxroof.estimators.published.step import model_flops
-from jaxroof.formulas import arithmetic, collectives, schedule
+from jaxroof.formulas import arithmetic, network, schedule
 from jaxroof.records import checked, get_at, leaves
 from jaxroof.structure import results
 
@@ -284,13 +284,13 @@ def test_stages_share_the_weights():
     assert float(spread.memory_weights) == float(whole.memory_weights)
 
 
-LINKS = (3e11, 2e-6, 3e10, 5e-6, 1.0)
+LINKS = network.Network((network.Tier(8.0, 3e11, 2e-6), network.Tier(0.0, 3e10, 5e-6)))
 
 
 @pytest.mark.parametrize("kind", COLLECTIVES)
 def test_a_group_of_one_and_an_empty_message_cost_nothing(kind):
-    assert float(kind(1e9, 1.0, 1.0, *LINKS)) == 0.0
-    assert float(kind(0.0, 8.0, 4.0, *LINKS)) == 0.0
+    assert float(kind(1e9, 1.0, 1.0, LINKS)) == 0.0
+    assert float(kind(0.0, 8.0, 4.0, LINKS)) == 0.0
 
 
 @pytest.mark.parametrize("kind", COLLECTIVES)
@@ -298,10 +298,12 @@ def test_a_group_of_one_and_an_empty_message_cost_nothing(kind):
 @given(message=st.floats(1e3, 1e11), fast=st.sampled_from([1, 2, 4, 8]), domains=st.integers(1, 64))
 def test_a_larger_message_takes_longer_and_fast_links_help(kind, message, fast, domains):
     group = float(fast * domains)
-    time = float(kind(message, group, float(fast), *LINKS))
-    assert float(kind(2 * message, group, float(fast), *LINKS)) >= time
-    most = 2.0 if kind is collectives.all_reduce else 1.0  # Q3: one tier is passed once, not twice
-    assert time <= float(kind(message, group, 1.0, *LINKS)) * most
+    time = float(kind(message, group, float(fast), LINKS))
+    assert float(kind(2 * message, group, float(fast), LINKS)) >= time
+    most = (
+        2.0 if kind is network.study_all_reduce else 1.0
+    )  # Q3: one tier is passed once, not twice
+    assert time <= float(kind(message, group, 1.0, LINKS)) * most
 
 
 def test_a_pipeline_of_one_stage_has_no_bubble_and_no_send():

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from jaxroof.catalog.system import links
+from jaxroof.catalog.system import network as network_of
 from jaxroof.estimators.mlp_pipeline.inputs import Inputs, Law
 from jaxroof.estimators.mlp_pipeline.recipe import (
     Choices,
@@ -20,7 +20,7 @@ from jaxroof.estimators.mlp_pipeline.recipe import (
     Overlap,
     Products,
 )
-from jaxroof.formulas import collectives
+from jaxroof.formulas import network
 from jaxroof.formulas.arithmetic import larger
 from jaxroof.records import Number
 
@@ -137,16 +137,16 @@ class Tiered(NamedTuple):
     tensor: Number  # ranks of a layer in one domain
     data: Number  # replicas in one domain
     near: Number  # 2 where stages share a domain, else 1
-    rates: tuple[Number, ...]  # fast bandwidth and latency, slow ones, interfaces
+    links: network.Network
 
     def send(self, message: Number) -> Number:
         """Return the time of a message [B] to the next stage [s]."""
-        return collectives.point_to_point(message, 2.0, self.near, *self.rates)
+        return network.study_send(message, 2.0, self.near, self.links)
 
     def all_reduce(self, message: Number, group: Number, tensor: bool) -> Number:
         """Return the time of an all-reduce: a reduce-scatter, then an all-gather."""
         fast = self.tensor if tensor else self.data
-        return 2.0 * collectives.all_gather(message, group, fast, *self.rates)
+        return 2.0 * network.study_gather(message, group, fast, self.links)
 
 
 def send(asked: Prices, elements: Number) -> Number:
@@ -190,7 +190,7 @@ def _tiered(inputs: Inputs) -> Tiered:
     tensor = _shared(plan.tensor, domain)
     data = jnp.where(tensor >= plan.tensor, _shared(plan.data, domain / tensor), 1.0)
     near = plan.data * plan.tensor * plan.pipeline <= domain
-    return Tiered(tensor, data, jnp.where(near, 2.0, 1.0), links(inputs.system))
+    return Tiered(tensor, data, jnp.where(near, 2.0, 1.0), network_of(inputs.system))
 
 
 def _shared(group: Number, places: Number) -> Number:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from jaxroof.estimators.published.layer import LayerContext, LayerOperation, Operations
 from jaxroof.estimators.published.recipe import Attention
-from jaxroof.formulas import collectives, ledger
+from jaxroof.formulas import ledger, network
 from jaxroof.formulas.arithmetic import whole
 from jaxroof.records import Number
 
@@ -15,8 +15,8 @@ from jaxroof.records import Number
 def _fused(layer: LayerContext) -> Operations:
     shape, key = _core(layer)
     work = ledger.fused(*shape, layer.vector_cost, layer.precision.activation)
-    gather = layer.ranks.over_context(collectives.all_gather, 2.0 * key)
-    scatter = layer.ranks.over_context(collectives.reduce_scatter, 2.0 * key)
+    gather = layer.ranks.over_context(network.study_gather, 2.0 * key)
+    scatter = layer.ranks.over_context(network.study_gather, 2.0 * key)
     return {"fusedla": LayerOperation(work, 2.0 * _product(layer), (gather,), (gather, scatter))}
 
 
@@ -24,8 +24,8 @@ def _unfused(layer: LayerContext) -> Operations:
     shape, key = _core(layer)
     sequences, queries, keys, _ = shape
     width = layer.precision.activation
-    gather = layer.ranks.over_context(collectives.all_gather, key)
-    scatter = layer.ranks.over_context(collectives.reduce_scatter, key)
+    gather = layer.ranks.over_context(network.study_gather, key)
+    scatter = layer.ranks.over_context(network.study_gather, key)
     ring = ((gather,), (gather, scatter))
     softmax = ledger.softmax(sequences, queries, keys, width).operation
     logits = ledger.logits(*shape, width).operation
@@ -78,10 +78,10 @@ def _panels(layer: LayerContext) -> Operations:
     shape = (sequences, queries, keys)
     x = sequences * queries * keys * width
     y = sequences * keys * head_shard * width
-    rows = ranks.over_tensor(collectives.all_reduce, sequences * queries * width)
+    rows = ranks.over_tensor(network.study_all_reduce, sequences * queries * width)
     tensor, context = ranks.over_tensor, ranks.over_context
-    send_x, send_y = tensor(collectives.broadcast, x), context(collectives.broadcast, y)
-    sum_x, sum_y = tensor(collectives.reduce, x), context(collectives.reduce, y)
+    send_x, send_y = tensor(network.study_broadcast, x), context(network.study_broadcast, y)
+    sum_x, sum_y = tensor(network.study_broadcast, x), context(network.study_broadcast, y)
     logits = ledger.logits_summa(*shape, head_shard, ranks.panels, width)
     attend = ledger.attend_summa(*shape, own_keys, head_shard, ranks.panels, width)
     softmax = ledger.softmax(sequences, queries, own_keys, width).operation

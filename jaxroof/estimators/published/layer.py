@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from jaxroof.catalog.models import Model
 from jaxroof.estimators.published.inputs import Precision
-from jaxroof.formulas import collectives, ledger
+from jaxroof.formulas import ledger, network
 from jaxroof.formulas.arithmetic import where
 from jaxroof.formulas.ledger import Operation
 from jaxroof.records import Number
@@ -13,7 +13,7 @@ from jaxroof.records import Number
 class Message(NamedTuple):
     """One collective of an operation."""
 
-    collective: collectives.Collective
+    collective: network.Collective
     volume: Number  # full buffer [B]
     group: Number
     fast: Number
@@ -51,18 +51,16 @@ class Ranks(NamedTuple):
     fast_tensor: Number
     fast_context: Number
 
-    def over_tensor(self, collective: collectives.Collective, volume: Number) -> Message:
+    def over_tensor(self, collective: network.Collective, volume: Number) -> Message:
         """Return a message among the tensor ranks, empty where there is only one."""
         return _among(collective, volume, self.tensor, self.fast_tensor)
 
-    def over_context(self, collective: collectives.Collective, volume: Number) -> Message:
+    def over_context(self, collective: network.Collective, volume: Number) -> Message:
         """Return a message among the context ranks, empty where there is only one."""
         return _among(collective, volume, self.context, self.fast_context)
 
 
-def _among(
-    collective: collectives.Collective, volume: Number, group: Number, fast: Number
-) -> Message:
+def _among(collective: network.Collective, volume: Number, group: Number, fast: Number) -> Message:
     return Message(collective, where(group > 1.0, volume, 0.0), group, fast)
 
 

@@ -5,7 +5,8 @@ Source: docs/models/transformer_model.md, sections 3 and 6.
 
 from typing import Any, NamedTuple
 
-from jaxroof.catalog.system import System, links
+from jaxroof.catalog.system import System
+from jaxroof.catalog.system import network as network_of
 from jaxroof.estimators.published.inputs import Inputs
 from jaxroof.estimators.published.layer import LayerOperation, Message, Messages
 from jaxroof.estimators.published.operations import operations
@@ -26,7 +27,7 @@ class Timing(NamedTuple):
 def message_time(message: Message, system: System, panels: Number = 1.0) -> Number:
     """Return the seconds of a collective, or of its part for one panel."""
     volume = message.volume / panels
-    return message.collective(volume, message.group, message.fast, *links(system))
+    return message.collective(volume, message.group, message.fast, network_of(system))
 
 
 def timing(

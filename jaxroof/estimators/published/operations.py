@@ -10,7 +10,7 @@ from jaxroof.estimators.published.attention_core import ATTENTION
 from jaxroof.estimators.published.inputs import Inputs
 from jaxroof.estimators.published.layer import LayerContext, LayerOperation, Operations, Ranks
 from jaxroof.estimators.published.recipe import Attention, Recipe, Split
-from jaxroof.formulas import collectives, ledger
+from jaxroof.formulas import ledger, network
 from jaxroof.formulas.arithmetic import whole
 from jaxroof.records import Number
 
@@ -44,8 +44,8 @@ def _columns_then_rows(
     tokens = ranks.microbatch * whole(model.sequence, ranks.context)  # Q6: the remainder is dropped
     feedforward = whole(model.feedforward, ranks.tensor)
     volume = tokens * hidden * layer.precision.activation
-    gather = (ranks.over_tensor(collectives.all_gather, volume),)
-    scatter = (ranks.over_tensor(collectives.reduce_scatter, volume),)
+    gather = (ranks.over_tensor(network.study_gather, volume),)
+    scatter = (ranks.over_tensor(network.study_gather, volume),)
 
     def columns(outputs: Number) -> LayerOperation:
         work = ledger.linear(tokens, hidden, whole(outputs, ranks.tensor), *layer.widths)
@@ -102,14 +102,14 @@ def layer_summa(layer: LayerContext, core: Operations) -> Operations:
         y = inputs * shard * layer.precision.weight
         dy = inputs * shard * layer.precision.gradient
         forward = (
-            ranks.over_tensor(collectives.broadcast, x),
-            ranks.over_context(collectives.broadcast, y),
+            ranks.over_tensor(network.study_broadcast, x),
+            ranks.over_context(network.study_broadcast, y),
         )
         backward = (
-            ranks.over_context(collectives.broadcast, y),
-            ranks.over_tensor(collectives.reduce, x),
-            ranks.over_tensor(collectives.broadcast, x),
-            ranks.over_context(collectives.reduce, dy),
+            ranks.over_context(network.study_broadcast, y),
+            ranks.over_tensor(network.study_broadcast, x),
+            ranks.over_tensor(network.study_broadcast, x),
+            ranks.over_context(network.study_broadcast, dy),
         )
         flops = layer.product_flops(inputs, outputs)
         return LayerOperation(work, flops, forward, backward, panels=ranks.panels)
@@ -152,8 +152,8 @@ def _norm_2d(layer: LayerContext) -> LayerOperation:
     return LayerOperation(
         ledger.layer_norm(tokens, shard, *layer.widths).operation,
         None,
-        (ranks.over_tensor(collectives.all_reduce, statistics),),
-        (ranks.over_tensor(collectives.all_reduce, gains + back * layer.precision.activation),),
+        (ranks.over_tensor(network.study_all_reduce, statistics),),
+        (ranks.over_tensor(network.study_all_reduce, gains + back * layer.precision.activation),),
     )
 
 

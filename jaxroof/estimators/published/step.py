@@ -6,7 +6,7 @@ Source: docs/models/transformer_model.md, sections 7 to 9.
 from typing import Any, NamedTuple
 
 from jaxroof.catalog import lookup as named
-from jaxroof.catalog.system import links
+from jaxroof.catalog.system import network as network_of
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.published.inputs import Inputs, Plan
 from jaxroof.estimators.published.layer_time import LayerTimes, layer_times
@@ -16,7 +16,7 @@ from jaxroof.estimators.published.plans import GROUPS, placements, plans
 from jaxroof.estimators.published.recipe import Recipe, Split
 from jaxroof.estimators.published.report import Report
 from jaxroof.estimators.questions import QUESTIONS
-from jaxroof.formulas import collectives, schedule
+from jaxroof.formulas import network, schedule
 from jaxroof.formulas.arithmetic import larger, whole
 from jaxroof.records import Number
 
@@ -86,11 +86,11 @@ def sync_times(
     layer = operations(inputs, recipe, tensor=tensor, context=context, microbatch=1.0)
     parameters = sum(operation.work.parameters for operation in layer.values())
     replicas = REPLICAS[recipe.split]
-    ring = (replicas(data, context), replicas(fast_data, fast_context), *links(inputs.system))
+    ring = (replicas(data, context), replicas(fast_data, fast_context), network_of(inputs.system))
     precision = inputs.precision
     return SyncTimes(
-        collectives.all_gather(parameters * precision.weight, *ring),
-        collectives.reduce_scatter(parameters * precision.gradient, *ring),
+        network.study_gather(parameters * precision.weight, *ring),
+        network.study_gather(parameters * precision.gradient, *ring),
     )
 
 
@@ -110,7 +110,7 @@ def send_time(
     Source: docs/models/transformer_model.md, section 8.
     """
     message = stage_send(inputs, recipe, tensor=tensor, context=context, microbatch=microbatch)
-    return collectives.point_to_point(message, 2.0, fast_pipeline, *links(inputs.system))
+    return network.study_send(message, 2.0, fast_pipeline, network_of(inputs.system))
 
 
 def exposed_sync_times(block: LayerTimes, sync: SyncTimes, layers: Number) -> SyncTimes:

@@ -12,7 +12,7 @@ import jaxroof as jr
 from jaxroof.estimators.published.layer import LayerOperation, Operations
 from jaxroof.estimators.published.layer_time import timings
 from jaxroof.estimators.published.operations import operations
-from jaxroof.formulas import collectives
+from jaxroof.formulas import network
 
 FUSED = (
     *("fc1", "fc1-bias", "act1", "dpr1", "fc2", "fc2-bias", "dpr2", "ln1"),
@@ -42,11 +42,11 @@ RANKS = {  # our plan fields: golden columns
     "fast_context": "nv_tp2",
 }
 COLLECTIVES = {
-    "allgather": collectives.all_gather,
-    "reducescatter": collectives.reduce_scatter,
-    "allreduce": collectives.all_reduce,
-    "broadcast": collectives.broadcast,
-    "reduce": collectives.reduce,
+    "allgather": network.study_gather,
+    "reducescatter": network.study_gather,
+    "allreduce": network.study_all_reduce,
+    "broadcast": network.study_broadcast,
+    "reduce": network.study_broadcast,
 }
 
 

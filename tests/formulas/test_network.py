@@ -1,33 +1,33 @@
-"""A collective, a synchronisation and a send take the time of the published implementation."""
+"""Collectives of the study of 2024 take its time; a ring, a tree, an exchange take any tiers."""
 
 import golden_rows as golden
 import numpy as np
 import pytest
 from every_collective import COLLECTIVES
 
-from jaxroof.estimators.published.layer_time import links
-from jaxroof.formulas import collectives, schedule
+from jaxroof.catalog.system import network as network_of
+from jaxroof.formulas import network, schedule
 
 KINDS = [  # golden kind, ours, rows in the file, rtol
-    ("allgather", collectives.all_gather, 687, 1e-12),
-    ("reducescatter", collectives.reduce_scatter, 660, 1e-12),
-    ("allreduce", collectives.all_reduce, 687, 1e-12),
-    ("broadcast", collectives.broadcast, 687, 1e-12),
-    ("reduce", collectives.reduce, 660, 1e-12),
-    ("p2p", collectives.point_to_point, 666, 1e-12),
+    ("allgather", network.study_gather, 687, 1e-12),
+    ("reducescatter", network.study_gather, 660, 1e-12),
+    ("allreduce", network.study_all_reduce, 687, 1e-12),
+    ("broadcast", network.study_broadcast, 687, 1e-12),
+    ("reduce", network.study_broadcast, 660, 1e-12),
+    ("p2p", network.study_send, 666, 1e-12),
 ]
 
 
-def time(collective: collectives.Collective, rows: golden.Rows, group: np.ndarray) -> np.ndarray:
+def time(collective: network.Collective, rows: golden.Rows, group: np.ndarray) -> np.ndarray:
     """Return the seconds of one collective at every row."""
     message = rows["volume_GB"] * golden.GIGA
-    channel = links(golden.system(rows))
-    return np.asarray(collective(message, group, rows["nv_group"], *channel))
+    channel = network_of(golden.system(rows))
+    return np.asarray(collective(message, group, rows["nv_group"], channel))
 
 
 @pytest.mark.parametrize(("kind", "collective", "count", "rtol"), KINDS)
 def test_collective_times(
-    kind: str, collective: collectives.Collective, count: int, rtol: float
+    kind: str, collective: network.Collective, count: int, rtol: float
 ) -> None:
     """Every kind at every size, group and placement, empty and lonely ones among them."""
     rows = golden.read("comm_times", kind=kind)
@@ -35,9 +35,9 @@ def test_collective_times(
     golden.agree(time(collective, rows, rows["group"]), rows["time_s"], rtol, says=kind, rows=rows)
 
 
-LINKS = (2.0, 0.5, 1.0, 1.0, 1.0)  # bandwidth [B/s] and latency [s], fast and slow; interfaces
+LINKS = network.Network((network.Tier(2.0, 2.0, 0.5), network.Tier(0.0, 1.0, 1.0)))
 ROWS = [  # collective, message [B], group, fast, expected [s], rtol, source
-    (collectives.all_gather, 8.0, 4.0, 2.0, 5.0, 1e-12, "section 4, rule 7, by hand: 3 + 1 + 1"),
+    (network.study_gather, 8.0, 4.0, 2.0, 5.0, 1e-12, "section 4, rule 7, by hand: 3 + 1 + 1"),
 ]
 
 
@@ -45,7 +45,7 @@ ROWS = [  # collective, message [B], group, fast, expected [s], rtol, source
     ("collective", "message", "group", "fast", "expected", "rtol", "source"), ROWS
 )
 def test_collective_times_of_other_sources(
-    collective: collectives.Collective,
+    collective: network.Collective,
     message: float,
     group: float,
     fast: float,
@@ -54,7 +54,7 @@ def test_collective_times_of_other_sources(
     source: str,
 ) -> None:
     """What the published implementation lacks has rows of its own, each with its source."""
-    assert float(collective(message, group, fast, *LINKS)) == pytest.approx(expected, rel=rtol)
+    assert float(collective(message, group, fast, LINKS)) == pytest.approx(expected, rel=rtol)
 
 
 def test_every_collective_has_golden_rows() -> None:
@@ -83,8 +83,8 @@ def test_data_parallel_synchronisation(overlap: int, count: int, rtol: float) ->
     assert golden.size(rows) == count
     layers = rows["n_layers"]
     ways = [
-        (collectives.all_gather, "t_layer_fwd", "t_fwd"),
-        (collectives.reduce_scatter, "t_layer_bwd", "t_bwd"),
+        (network.study_gather, "t_layer_fwd", "t_fwd"),
+        (network.study_gather, "t_layer_bwd", "t_bwd"),
     ]
     total = np.zeros(count)
     for collective, layer, column in ways:
@@ -106,9 +106,38 @@ def test_pipeline_sends(overlap: int, count: int, shown: float, rtol: float) -> 
     """Each microbatch is sent once in each direction, at the cost of an average link."""
     rows = golden.read("dp_pp_comm", which="pp", overlap=overlap)
     assert golden.size(rows) == count
-    link = time(collectives.point_to_point, rows, np.full(count, 2.0))
+    link = time(network.study_send, rows, np.full(count, 2.0))
     share = np.asarray(schedule.send_share(rows["group"], rows["nv_group"]))
     sends = shown * rows["n_micro"] * share * link
     golden.agree(sends, rows["t_fwd"], rtol, says="t_fwd", rows=rows)
     golden.agree(sends, rows["t_bwd"], rtol, says="t_bwd", rows=rows)
     golden.agree(2.0 * sends, rows["t"], rtol, says="t", rows=rows)
+
+
+def test_a_tier_that_no_group_needs_changes_nothing() -> None:
+    """A middle tier as wide as the one below it is not there, whatever its rate."""
+    random = np.random.default_rng(0)
+    group, inner = (2.0 ** random.integers(0, most, 500) for most in (12, 6))
+    domain, message = 2.0 ** random.integers(0, 7, 500), 10.0 ** random.uniform(3, 11, 500)
+    near, far = network.Tier(domain, 4e11, 2e-6), network.Tier(0.0, 5e10, 7e-6, 2.0)
+    two = network.Network((near, far), 1e-5)
+    three = network.Network((near, network.Tier(domain, 1.0, 7e-6), far), 1e-5)
+    few, all_of = network.placed(two, group, inner), network.placed(three, group, inner)
+    for kind in (network.gather, network.all_reduce, network.send):
+        assert (kind(message, all_of, three) == kind(message, few, two)).all()
+    shares = (few, two, 1.03), (all_of, three, 1.03)
+    messages = (message, message / 3.0), (message, message, message / 3.0)
+    plain, with_third = (network.all_to_all(m, *s) for m, s in zip(messages, shares, strict=True))
+    assert (with_third == plain).all()
+
+
+def test_a_ring_over_three_tiers() -> None:
+    """16 ranks on nodes of 2 and racks of 8: the rack's links bind; hops 16 - 8, 8 - 2, 2 - 1."""
+    tiers = (
+        network.Tier(2.0, 64.0, 1.0),
+        network.Tier(8.0, 1.0, 10.0),
+        network.Tier(0.0, 8.0, 0.5),
+    )
+    links = network.Network(tiers, 3.0)
+    time = float(network.gather(32.0, network.placed(links, 16.0), links))
+    assert time == pytest.approx(3.0 + 8.0 + 60.0 + 0.5 + 30.0 / 2.0, rel=1e-5)
