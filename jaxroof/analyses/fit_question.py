@@ -6,7 +6,6 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from jaxroof.analyses.fit_legality import refuse_illegal, refuse_too_large
 from jaxroof.analyses.plan_recomputation import with_recomputation
 from jaxroof.catalog.architecture import Architecture
 from jaxroof.catalog.chip import Chip, SharedConstants
@@ -20,6 +19,7 @@ from jaxroof.catalog.lookup import system as system_named
 from jaxroof.catalog.system import System, usable_memory
 from jaxroof.engine.search.plan_text import unknown_field
 from jaxroof.errors import InputError, NoAnswer, refusal, shown, unknown
+from jaxroof.estimators.training.legality_words import refuse_illegal, refuse_too_large
 from jaxroof.estimators.training.memory_inputs import (
     Activations,
     Buffers,

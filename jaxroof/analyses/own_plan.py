@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from jaxroof.analyses.fit_legality import broken_rule, broken_words
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.one_machine import OneMachine
 from jaxroof.engine.search.plan_text import parse_plan
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import reads
 from jaxroof.estimators.training.inputs import TrainingPlan
+from jaxroof.estimators.training.legality_words import broken_rule, broken_words
 from jaxroof.estimators.training.memory_step import memory_inputs, stage_memory
 from jaxroof.estimators.training.plans import DEGREES
 from jaxroof.estimators.training.training_recipe import memory_recipe

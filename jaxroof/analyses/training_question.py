@@ -9,12 +9,12 @@ import numpy as np
 
 from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.analyses.filled_plan import filled_plan
-from jaxroof.analyses.fit_legality import refuse_illegal
 from jaxroof.analyses.plan_question import Question
 from jaxroof.catalog.lookup import with_chip
 from jaxroof.engine.grid.effective import check_effective
 from jaxroof.errors import refusal
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
+from jaxroof.estimators.training.legality_words import refuse_illegal
 from jaxroof.estimators.training.memory_recipe import exchange_of
 from jaxroof.estimators.training.memory_step import memory_inputs, memory_limit
 from jaxroof.estimators.training.plans import DEGREES

@@ -7,7 +7,6 @@ import numpy as np
 import xarray as xr
 
 from jaxroof import schedules as pipelines
-from jaxroof.analyses.fit_legality import refuse_illegal
 from jaxroof.analyses.schedule_results import (
     SCHEDULES,
     Question,
@@ -25,6 +24,7 @@ from jaxroof.analyses.training_question import training_step
 from jaxroof.engine.grid.dataset import field_metadata, provenance
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimators.training.inputs import TrainingInputs
+from jaxroof.estimators.training.legality_words import refuse_illegal
 from jaxroof.estimators.training.memory_model import memory_model
 from jaxroof.estimators.training.memory_step import memory_inputs, memory_limit
 from jaxroof.estimators.training.report import TrainingReport

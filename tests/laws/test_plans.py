@@ -10,10 +10,10 @@ import pytest
 import jaxroof as jr
 from jaxroof import catalog
 from jaxroof.analyses.evaluate import resolve_settings
-from jaxroof.analyses.fit_legality import broken_rule
 from jaxroof.analyses.fit_question import PATHS
 from jaxroof.catalog.lookup import architecture_with_choices, training_system
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
+from jaxroof.estimators.training.legality_words import broken_rule
 from jaxroof.estimators.training.memory_recipe import EXCHANGES
 from jaxroof.estimators.training.memory_step import memory_inputs
 from jaxroof.estimators.training.plans import splits

@@ -3,8 +3,8 @@
 import dataclasses
 from typing import NamedTuple
 
-from jaxroof.analyses.fit_legality import refuse_illegal
 from jaxroof.errors import refusal, shown
+from jaxroof.estimators.training.legality_words import refuse_illegal
 from jaxroof.estimators.training.memory_inputs import (
     MIB,
     Activations,
