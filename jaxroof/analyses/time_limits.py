@@ -16,8 +16,8 @@ from jaxroof.engine.grid.evaluate import iter_pieces
 from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.engine.sensitivity.moved_inputs import scale_parameters, with_slopes
 from jaxroof.estimator import Estimator
+from jaxroof.estimators.published.layer_report import contributions
 from jaxroof.estimators.published.step import published
-from jaxroof.estimators.published.step_breakdown import contributions
 from jaxroof.records import leaves, replace_at
 from jaxroof.structure import results
 

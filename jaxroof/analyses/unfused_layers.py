@@ -9,10 +9,14 @@ import xarray as xr
 
 from jaxroof.analyses.evaluate import resolve_settings, settled
 from jaxroof.engine.grid.dataset import Columns, dataset, field_metadata, provenance
-from jaxroof.estimators.unfused.inputs import Inputs
-from jaxroof.estimators.unfused.recipe import Recipe
-from jaxroof.estimators.unfused.report import Operator
-from jaxroof.estimators.unfused.step import BLOCK_NAMES, blocks, unfused
+from jaxroof.estimators.published.unfused import (
+    BLOCK_NAMES,
+    Inputs,
+    Operator,
+    Recipe,
+    blocks,
+    unfused,
+)
 from jaxroof.missing import naming_all
 from jaxroof.records import checked, units
 

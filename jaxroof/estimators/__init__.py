@@ -19,7 +19,7 @@ HOMES = {
     "model_size": "jaxroof.estimators.training.model_size",
     "model_flops": "jaxroof.estimators.training.model_flops",
     "mfu": "jaxroof.estimators.training.mfu",
-    "unfused": "jaxroof.estimators.unfused.step",
+    "unfused": "jaxroof.estimators.published.unfused",
     "pipeline": "jaxroof.estimators.mlp_pipeline.step",
     "kernel": "jaxroof.estimators.book.products",
     "dot": "jaxroof.estimators.book.products",

@@ -6,6 +6,7 @@ import pytest
 from every_collective import COLLECTIVES
 
 from jaxroof.catalog.system import network as network_of
+from jaxroof.estimators.published.step import send_share
 from jaxroof.formulas import network, schedule
 
 KINDS = [  # golden kind, ours, rows in the file, rtol
@@ -107,7 +108,7 @@ def test_pipeline_sends(overlap: int, count: int, shown: float, rtol: float) -> 
     rows = golden.read("dp_pp_comm", which="pp", overlap=overlap)
     assert golden.size(rows) == count
     link = time(network.study_send, rows, np.full(count, 2.0))
-    share = np.asarray(schedule.send_share(rows["group"], rows["nv_group"]))
+    share = np.asarray(send_share(rows["group"], rows["nv_group"]))
     sends = shown * rows["n_micro"] * share * link
     golden.agree(sends, rows["t_fwd"], rtol, says="t_fwd", rows=rows)
     golden.agree(sends, rows["t_bwd"], rtol, says="t_bwd", rows=rows)

@@ -15,8 +15,8 @@ import jaxroof as jr
 from jaxroof.engine.sensitivity.derivatives import slopes
 from jaxroof.estimators.published import operations as layers
 from jaxroof.estimators.published.operations import operations, stage_send
-from jaxroof.estimators.published.step import model_flops
-from jaxroof.formulas import arithmetic, network, schedule
+from jaxroof.estimators.published.step import model_flops, schedule_counts, send_share
+from jaxroof.formulas import arithmetic, network
 from jaxroof.records import checked, get_at, leaves
 from jaxroof.structure import results
 
@@ -307,8 +307,9 @@ def test_a_larger_message_takes_longer_and_fast_links_help(kind, message, fast, 
 
 
 def test_a_pipeline_of_one_stage_has_no_bubble_and_no_send():
-    assert float(schedule.bubble_1f1b(10.0, 1.0, 4.0)) == 0.0
-    assert float(schedule.send_share(1.0, 1.0)) == 0.0
+    assert float(send_share(1.0, 1.0)) == 0.0
+    alone = dict.fromkeys(("data", "pipeline", "microbatch", "fast_pipeline"), 1.0)
+    assert float(schedule_counts(jr.published.example(), jr.Recipe(), **alone).idle) == 0.0
 
 
 def test_whole_parts_have_the_slope_of_the_quotient():

@@ -14,9 +14,7 @@ from jaxroof.cli.actions.published_layers import published_command
 from jaxroof.cli.actions.training_layers import training_command
 from jaxroof.engine.search.plan_text import parse_plan, plan_items
 from jaxroof.errors import refusal, shown, unknown
-from jaxroof.estimators.unfused.inputs import Inputs, Plan
-from jaxroof.estimators.unfused.recipe import DIVIDED, Recipe, Variant
-from jaxroof.estimators.unfused.step import unfused
+from jaxroof.estimators.published.unfused import DIVIDED, Inputs, Plan, Recipe, Variant, unfused
 from jaxroof.records import checked
 from jaxroof.settings import apply_settings
 from jaxroof.views.text.answers import layers

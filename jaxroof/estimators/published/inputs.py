@@ -1,4 +1,4 @@
-"""Inputs of a training step."""
+"""Inputs of a training step, and how a bookkeeping counts."""
 
 from jaxroof.catalog.models import Model
 from jaxroof.catalog.system import System
@@ -17,6 +17,52 @@ class Precision:
         "B", "Bytes of optimizer state for one weight: a master copy and two moments.", default=12.0
     )
     mask: Number = quantity("B", "Bytes of one element of a dropout mask.", default=1.0)
+
+
+@record
+class Booking:
+    """What the unfused tables count where others count differently, on the same formulas.
+
+    The training step's are 8, 13, 8, 2, 2, 1, 4 and 2, in this order.
+    Source: docs/models/unfused_block_tables.md, section 7.
+    """
+
+    activation_forward: Number = quantity(
+        "FLOP", "Arithmetic of the nonlinearity on one element, forward.", default=1.0
+    )
+    activation_backward: Number = quantity(
+        "FLOP", "Arithmetic of the nonlinearity on one element, backward.", default=1.0
+    )
+    norm_backward: Number = quantity(
+        "FLOP", "Arithmetic of a normalisation on one element, backward.", default=9.0
+    )
+    gradient_reads: Number = quantity(
+        "1", "Reads of the gradient of a product's result, by its two products.", default=1.0
+    )
+    pointwise_gradients: Number = quantity(
+        "1", "Gradient arrays that a nonlinearity or a dropout moves.", default=1.0
+    )
+    value_gradients: Number = quantity(
+        "1", "Gradient arrays of values that the weighted sum writes.", default=0.0, zero=True
+    )
+    norm_gradients: Number = quantity(
+        "1", "Gradient arrays that a normalisation moves.", default=2.0
+    )
+    norm_statistics: Number = quantity(
+        "1", "Statistics of a row that a normalisation moves.", default=0.0, zero=True
+    )
+
+
+STUDY = Booking(
+    activation_forward=8.0,  # GeLU in its tanh form: docs/models/transformer_model.md, section 5.4
+    activation_backward=13.0,
+    norm_backward=8.0,
+    gradient_reads=2.0,
+    pointwise_gradients=2.0,
+    value_gradients=1.0,
+    norm_gradients=4.0,
+    norm_statistics=2.0,
+)
 
 
 @record

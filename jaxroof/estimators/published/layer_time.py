@@ -3,16 +3,16 @@
 Source: docs/models/transformer_model.md, sections 3 and 6.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from jaxroof.catalog.system import System
 from jaxroof.catalog.system import network as network_of
 from jaxroof.estimators.published.inputs import Inputs
-from jaxroof.estimators.published.layer import LayerOperation, Message, Messages
-from jaxroof.estimators.published.operations import operations
+from jaxroof.estimators.published.ledger import Work
+from jaxroof.estimators.published.operations import LayerOperation, Messages, Operations, operations
 from jaxroof.estimators.published.recipe import Recipe
-from jaxroof.formulas import roofline
-from jaxroof.formulas.ledger import Work
+from jaxroof.formulas.arithmetic import larger, where
 from jaxroof.records import Number
 
 
@@ -23,11 +23,20 @@ class Timing(NamedTuple):
     memory: Number
     communication: Number
 
+    @property
+    def work(self) -> Number:
+        """Return the seconds of the accelerator itself."""
+        return self.compute + self.memory
 
-def message_time(message: Message, system: System, panels: Number = 1.0) -> Number:
-    """Return the seconds of a collective, or of its part for one panel."""
-    volume = message.volume / panels
-    return message.collective(volume, message.group, message.fast, network_of(system))
+
+def compute_time(work: Work, matrix: bool, system: System) -> Number:
+    """Return the time of the arithmetic of an operation with its launch, l + F / (e P).
+
+    Assumes: Q13, one launch per operation and direction, within the roofline.
+    Source: docs/models/transformer_model.md, section 3.
+    """
+    rate = system.matrix_flops if matrix else system.vector_flops
+    return system.launch_latency + work.flops / (system.matrix_efficiency * rate)
 
 
 def timing(
@@ -35,17 +44,20 @@ def timing(
 ) -> Timing:
     """Return the exposed seconds of one operation in one direction.
 
-    Assumes: M7, only the panels of a SUMMA product overlap.
+    memory = max(Y / W - t_compute, 0);  communication of n panels of p seconds: p + max(n p - w, 0)
+
+    Assumes: M6, traffic and arithmetic overlap perfectly at the full bandwidth; M7, only the panels
+    of a SUMMA product overlap; Q4, the first panel's messages are exposed, and count once more
+    where links bind.
+    Source: docs/models/transformer_model.md, section 3.
     """
-    rate = system.matrix_flops if matrix else system.vector_flops
-    compute = roofline.compute_time(
-        work.flops, rate, system.matrix_efficiency, system.launch_latency
-    )
-    memory = roofline.exposed_memory_time(work.traffic, compute, system.hbm_bandwidth)
-    if panels is None:
-        return Timing(compute, memory, sum((message_time(m, system) for m in messages), 0.0))
-    panel = sum((message_time(m, system, panels) for m in messages), 0.0)
-    return Timing(compute, memory, roofline.exposed_panels(panel, panels, compute + memory))
+    compute = compute_time(work, matrix, system)
+    memory = larger(work.traffic / system.hbm_bandwidth - compute, 0.0)
+    links, parts = network_of(system), 1.0 if panels is None else panels
+    sent = sum((m.collective(m.volume / parts, m.group, m.fast, links) for m in messages), 0.0)
+    if panels is not None:
+        sent = sent + larger(panels * sent - (compute + memory), 0.0)
+    return Timing(compute, memory, sent)
 
 
 def timings(operation: LayerOperation, system: System) -> tuple[Timing, Timing]:
@@ -72,6 +84,16 @@ class LayerTimes(NamedTuple):
     parameters: Number  # [1]
     kept: Number  # [B]
 
+    @property
+    def forward(self) -> Number:
+        """Return the seconds of the forward pass."""
+        return self.work_forward + self.links_forward
+
+    @property
+    def backward(self) -> Number:
+        """Return the seconds of the backward pass."""
+        return self.work_backward + self.links_backward
+
 
 def layer_times(
     inputs: Inputs,
@@ -86,7 +108,6 @@ def layer_times(
 ) -> LayerTimes:
     """Return the sums over one layer's operations.
 
-    Units: degrees and panels [1], microbatch [sequence] -> Block.
     Source: docs/models/transformer_model.md, section 6.
     """
     layer = operations(
@@ -99,29 +120,52 @@ def layer_times(
         fast_tensor=fast_tensor,
         fast_context=fast_context,
     )
-    passes: list[tuple[Timing, ...]] = []
-    flops: list[Number] = []
+    return summed(layer, inputs.system)
+
+
+def summed(layer: Operations, system: System) -> LayerTimes:
+    """Return the sums over operations; what is recomputed runs forward again on the way back."""
+    ahead: list[Timing] = []
+    back: list[Timing] = []
+    flops: Number = 0.0
     for operation in layer.values():
-        forward, backward = timings(operation, inputs.system)
+        forward, backward = timings(operation, system)
         again = (forward,) if operation.recomputed else ()
-        passes.append((forward, backward, *again))
-        runs = 2.0 if operation.recomputed else 1.0
-        flops.append(runs * operation.work.forward.flops + operation.work.backward.flops)
-
-    def total(field: str, direction: slice) -> Any:
-        return sum(getattr(t, field) for times in passes for t in times[direction])
-
-    ways = (slice(0, 1), slice(1, None))
-    parts = {f: tuple(total(f, way) for way in ways) for f in Timing._fields}
-    compute, memory, communication = (parts[f] for f in Timing._fields)
+        ahead.append(forward)
+        back.extend((backward, *again))
+        flops = flops + (1.0 + len(again)) * operation.work.forward.flops
+        flops = flops + operation.work.backward.flops
+    compute = [_total(t.compute for t in times) for times in (ahead, back)]
+    memory = [_total(t.memory for t in times) for times in (ahead, back)]
     return LayerTimes(
         work_forward=compute[0] + memory[0],
         work_backward=compute[1] + memory[1],
-        links_forward=communication[0],
-        links_backward=communication[1],
+        links_forward=_total(t.communication for t in ahead),
+        links_backward=_total(t.communication for t in back),
         compute=compute[0] + compute[1],
         memory=memory[0] + memory[1],
-        flops=sum(flops),
-        parameters=sum(operation.work.parameters for operation in layer.values()),
-        kept=sum(operation.work.kept for operation in layer.values()),
+        flops=flops,
+        parameters=_total(operation.work.parameters for operation in layer.values()),
+        kept=_total(operation.work.kept for operation in layer.values()),
     )
+
+
+def weight_gradient(layer: Operations, system: System) -> Number:
+    """Return the time of one layer's weight gradients, which no other stage waits for.
+
+    t_W = sum of (t_compute + t_memory) / 2 over the operations that have parameters
+
+    Assumes: the weight gradient is half of the backward of such an operation, in arithmetic,
+    launch and exposed traffic. (This is exact for a product: both gradients multiply the same
+    three sizes.) The rest belongs to the gradient of the input: collectives, operations without
+    parameters, and recomputation.
+    Source: Qi et al. 2023 (arXiv 2401.10241), section 2: B and W apart, about equal for a product.
+    """
+    return _total(
+        where(operation.work.parameters > 0.0, 0.5, 0.0) * timings(operation, system)[1].work
+        for operation in layer.values()
+    )
+
+
+def _total(values: Iterable[Number]) -> Number:
+    return sum(values, 0.0)

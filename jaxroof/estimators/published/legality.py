@@ -1,6 +1,5 @@
 """The rules for legal plans, shared by the enumerator and the verdicts.
 
-Every rule takes the inputs and plan fields by name and uses only %, //, comparisons, & and |.
 Source: docs/models/transformer_model.md, section 10.
 """
 
@@ -21,46 +20,6 @@ NARROWEST = 128  # least columns, or tokens, of a product on one accelerator (Q2
 PANEL = 512  # least columns of a SUMMA panel, where a panel can be cut at all
 
 
-def no_context(inputs: Any, *, context: Any, panels: Any, fast_context: Any) -> Any:
-    """Return whether the degrees that a 1D split does not have are 1."""
-    return (context == 1) & (panels == 1) & (fast_context == 1)
-
-
-def no_panels(inputs: Any, *, panels: Any) -> Any:
-    """Return whether products are not cut into panels."""
-    return panels == 1
-
-
-def tensor_divides_heads(inputs: Any, *, tensor: Any) -> Any:
-    """Return whether every accelerator gets whole heads."""
-    return inputs.model.heads % tensor == 0
-
-
-def tensor_divides_hidden(inputs: Any, *, tensor: Any) -> Any:
-    """Return whether every accelerator gets whole columns."""
-    return inputs.model.hidden % tensor == 0
-
-
-def context_divides_hidden(inputs: Any, *, context: Any) -> Any:
-    """Return whether every row of a SUMMA grid gets whole rows of a weight."""
-    return inputs.model.hidden % context == 0
-
-
-def queries_wide_enough(inputs: Any, *, tensor: Any) -> Any:
-    """Return whether a shard of the query, key and value product is wide enough (Q22)."""
-    return 3 * inputs.model.hidden // tensor >= NARROWEST
-
-
-def hidden_wide_enough(inputs: Any, *, tensor: Any) -> Any:
-    """Return whether a shard of the hidden width is wide enough (Q22)."""
-    return inputs.model.hidden // tensor >= NARROWEST
-
-
-def context_long_enough(inputs: Any, *, context: Any) -> Any:
-    """Return whether a shard of the sequence is long enough (Q22)."""
-    return inputs.model.sequence // context >= NARROWEST
-
-
 def panels_fit(inputs: Any, *, tensor: Any, context: Any, panels: Any) -> Any:
     """Return whether panels are wide enough, a power of two times the grid's longer side (Q20)."""
     hidden = inputs.model.hidden
@@ -72,26 +31,6 @@ def panels_fit(inputs: Any, *, tensor: Any, context: Any, panels: Any) -> Any:
         return whole | ((hidden >= PANEL * side) & doubled & wide)
 
     return ((tensor >= context) & of(tensor)) | ((tensor < context) & of(context))
-
-
-def microbatch_divides_batch(inputs: Any, *, data: Any, microbatch: Any) -> Any:
-    """Return whether the sequences of a data rank divide into whole microbatches."""
-    return (inputs.global_batch // data) % microbatch == 0
-
-
-def tensor_divides_tokens(inputs: Any, *, tensor: Any, microbatch: Any) -> Any:
-    """Return whether a microbatch's tokens divide over the tensor group (Q21: not the sequence)."""
-    return (microbatch * inputs.model.sequence) % tensor == 0
-
-
-def context_divides_tokens(inputs: Any, *, context: Any, microbatch: Any) -> Any:
-    """Return whether a microbatch's tokens divide over the context group (Q21)."""
-    return (microbatch * inputs.model.sequence) % context == 0
-
-
-def both_divide_tokens(inputs: Any, *, tensor: Any, context: Any, microbatch: Any) -> Any:
-    """Return whether a microbatch's tokens divide over all ranks of a layer (Q21)."""
-    return (microbatch * inputs.model.sequence) % (tensor * context) == 0
 
 
 def placement_divides(
@@ -132,24 +71,30 @@ def placement_fills_domain(
 
 _GROUPS = (
     Rule(
-        "tensor_divides_heads", tensor_divides_heads, "tensor degrees that do not divide the heads"
+        "tensor_divides_heads",
+        lambda inputs, *, tensor: inputs.model.heads % tensor == 0,
+        "tensor degrees that do not divide the heads",
     ),
     Rule(
         "tensor_divides_hidden",
-        tensor_divides_hidden,
+        lambda inputs, *, tensor: inputs.model.hidden % tensor == 0,
         "tensor degrees that do not divide the hidden width",
     ),
 )
-_NARROW = f"tensor degrees that leave a shard under {NARROWEST} columns"
+_NARROW = f"tensor degrees that leave a shard under {NARROWEST} columns"  # Q22
 _SHARDS_2D = (
-    Rule("tensor_wide_enough", hidden_wide_enough, _NARROW),
+    Rule(
+        "tensor_wide_enough",
+        lambda inputs, *, tensor: inputs.model.hidden // tensor >= NARROWEST,
+        _NARROW,
+    ),
     Rule(
         "context_long_enough",
-        context_long_enough,
+        lambda inputs, *, context: inputs.model.sequence // context >= NARROWEST,
         f"context degrees that leave a shard under {NARROWEST} tokens",
     ),
 )
-_COURSE = (
+_SCHEDULE = (
     Rule(
         "pipeline_divides_layers",
         pipeline_divides_layers,
@@ -158,7 +103,7 @@ _COURSE = (
     Rule("data_divides_batch", data_divides_batch, "data degrees that do not divide the batch"),
     Rule(
         "microbatch_divides_batch",
-        microbatch_divides_batch,
+        lambda inputs, *, data, microbatch: (inputs.global_batch // data) % microbatch == 0,
         "microbatches that do not divide a data rank's batch",
     ),
 )
@@ -173,37 +118,64 @@ _PLACEMENT = (
 
 
 def _tokens(holds: Callable[..., Any], ranks: str) -> Rule:
+    """Return the rule that ranks divide a microbatch's tokens (Q21: not the sequence)."""
     return Rule("ranks_divide_tokens", holds, f"microbatches whose tokens {ranks} not divide")
+
+
+def _left(inputs: Any, microbatch: Any, ranks: Any) -> Any:
+    """Return the tokens of a microbatch that ranks leave over."""
+    return (microbatch * inputs.model.sequence) % ranks
 
 
 RULES: dict[Split, tuple[Rule, ...]] = {
     Split.ONE_D: (
-        Rule("split_allows", no_context, "context, panels and fast context degrees other than 1"),
+        Rule(
+            "split_allows",
+            lambda inputs, *, context, panels, fast_context: (
+                (context == 1) & (panels == 1) & (fast_context == 1)
+            ),
+            "context, panels and fast context degrees other than 1",
+        ),
         *_GROUPS,
-        Rule("tensor_wide_enough", queries_wide_enough, _NARROW),
-        *_COURSE,
-        _tokens(tensor_divides_tokens, "the tensor degree does"),
+        Rule(
+            "tensor_wide_enough",
+            lambda inputs, *, tensor: 3 * inputs.model.hidden // tensor >= NARROWEST,
+            _NARROW,
+        ),
+        *_SCHEDULE,
+        _tokens(
+            lambda inputs, *, tensor, microbatch: _left(inputs, microbatch, tensor) == 0,
+            "the tensor degree does",
+        ),
         *_PLACEMENT,
     ),
     Split.SUMMA: (
         *_GROUPS,
         Rule(
             "context_divides_hidden",
-            context_divides_hidden,
+            lambda inputs, *, context: inputs.model.hidden % context == 0,
             "context degrees that do not divide the hidden width",
         ),
         *_SHARDS_2D,
         Rule("panels_fit", panels_fit, "panel counts that do not fit the grid"),
-        *_COURSE,
-        _tokens(context_divides_tokens, "the context degree does"),
+        *_SCHEDULE,
+        _tokens(
+            lambda inputs, *, context, microbatch: _left(inputs, microbatch, context) == 0,
+            "the context degree does",
+        ),
         *_PLACEMENT,
     ),
     Split.CONTEXT: (
-        Rule("split_allows", no_panels, "panel counts other than 1"),
+        Rule("split_allows", lambda inputs, *, panels: panels == 1, "panel counts other than 1"),
         *_GROUPS,
         *_SHARDS_2D,
-        *_COURSE,
-        _tokens(both_divide_tokens, "the tensor and context degrees do"),
+        *_SCHEDULE,
+        _tokens(
+            lambda inputs, *, tensor, context, microbatch: (
+                _left(inputs, microbatch, tensor * context) == 0
+            ),
+            "the tensor and context degrees do",
+        ),
         *_PLACEMENT,
     ),
 }

@@ -125,7 +125,7 @@ def scheduled_step(
 
     Assumes: the plan's stages and microbatches are those of the schedule; messages between stages
     never wait for each other.
-    Units: see ScheduledStep; the times of visits in [s] after the end of the gathers.
+    The times of visits are counted from the end of the gathers.
     Source: docs/models/transformer_model.md, section 9, with clocks instead of its closed form.
     """
     costs = costs_under(inputs, recipe, pipeline.routes, sends)
@@ -144,7 +144,6 @@ def closed_form(inputs: Inputs, recipe: Recipe, sends: Sends = Sends.OVERLAPPED)
     """Return the step time of the training estimator, without sends where those are free.
 
     Assumes: as the training step: 1F1B, equal stages, blocking sends of which Q2 drops some.
-    Units: -> [s].
     Source: docs/models/transformer_model.md, section 9.
     """
     costs = costs_under(inputs, recipe, 1.0, sends)

@@ -11,8 +11,8 @@ import numpy as np
 
 from jaxroof.estimator import reads
 from jaxroof.estimators.published.inputs import Inputs
-from jaxroof.estimators.published.layer_time import LayerTimes, layer_times, timings
-from jaxroof.estimators.published.operations import operations
+from jaxroof.estimators.published.layer_report import layer_of_plan
+from jaxroof.estimators.published.layer_time import LayerTimes, layer_times, weight_gradient
 from jaxroof.estimators.published.recipe import Recipe
 from jaxroof.estimators.published.step import (
     REPLICAS,
@@ -58,58 +58,17 @@ def under_plan(part: Callable[..., Any], inputs: Inputs, recipe: Recipe, **other
     return part(bare, recipe, **{**fields, **other})
 
 
-def weight_gradient(
-    inputs: Inputs,
-    recipe: Recipe,
-    *,
-    tensor: Number,
-    context: Number,
-    microbatch: Number,
-    panels: Number,
-    fast_tensor: Number,
-    fast_context: Number,
-) -> Number:
-    """Return the time of one layer's weight gradients, which no other stage waits for.
-
-    t_W = sum of (t_compute + t_memory) / 2 over the operations that have parameters
-
-    Assumes: the weight gradient is half of the backward of such an operation, in arithmetic,
-    launch and exposed traffic. (This is exact for a product: both gradients multiply the same
-    three sizes.) The rest belongs to the gradient of the input: collectives, operations without
-    parameters, and recomputation.
-    Units: degrees and panels [1], microbatch [sequence] -> [s].
-    Source: Qi et al. 2023 (arXiv 2401.10241), section 2: B and W apart, about equal for a product.
-    """
-    layer = operations(
-        inputs,
-        recipe,
-        tensor=tensor,
-        context=context,
-        microbatch=microbatch,
-        panels=panels,
-        fast_tensor=fast_tensor,
-        fast_context=fast_context,
-    )
-    total: Number = 0.0
-    for operation in layer.values():
-        _, backward = timings(operation, inputs.system)
-        share = where(operation.work.parameters > 0.0, 0.5, 0.0)
-        total = total + share * (backward.compute + backward.memory)
-    return total
-
-
 def layer_costs(inputs: Inputs, recipe: Recipe, routes: Number) -> LayerCosts:
     """Return the costs that all stages share, for the plan of the inputs and a number of routes.
 
     Assumes: copies of the weights on other routes are further replicas, each in its own domain.
-    Units: routes [1] -> LayerCosts.
     Source: docs/models/transformer_model.md, sections 6 to 8.
     """
     plan = inputs.plan
     assert plan is not None
     return LayerCosts(
         block=under_plan(layer_times, inputs, recipe),
-        weight_gradient=under_plan(weight_gradient, inputs, recipe),
+        weight_gradient=weight_gradient(layer_of_plan(inputs, recipe), inputs.system),
         near=under_plan(send_time, inputs, recipe),
         far=under_plan(send_time, inputs, recipe, fast_pipeline=1.0),
         sync=under_plan(sync_times, inputs, recipe, data=plan.data * routes),
@@ -126,7 +85,6 @@ def stages(
 
     Assumes: this extra work saves no activations; Q23, gradients are not sharded; optimizer state
     is sharded over all ranks with the same weights, including the copies on other routes.
-    Units: first, last [1], Layout -> Stages.
     Source: docs/models/transformer_model.md, sections 6, 8 and 9.
     """
     plan, precision, layer = inputs.plan, inputs.precision, costs.block
@@ -134,14 +92,13 @@ def stages(
     count = layout.device.shape[0]
     each = inputs.model.layers * (layout.routes / count)
     layers = each + first * layout.first + last * layout.last
-    backward = layer.work_backward + layer.links_backward
     parameters = layer.parameters * layers
     replicas = layout.routes * REPLICAS[recipe.split](plan.data, plan.context)
     return Stages(
         layers=layers,
-        forward=(layer.work_forward + layer.links_forward) * layers,
-        backward=backward * layers,
-        input_gradient=(backward - costs.weight_gradient) * layers,
+        forward=layer.forward * layers,
+        backward=layer.backward * layers,
+        input_gradient=(layer.backward - costs.weight_gradient) * layers,
         weight_gradient=costs.weight_gradient * layers,
         send=send_times(costs, layout, plan.fast_pipeline),
         kept=layer.kept * each * np.ones(count),
@@ -156,7 +113,6 @@ def send_times(costs: LayerCosts, layout: Layout, fast_pipeline: Number) -> Any:
 
     Assumes: the devices of a pipeline fill one fast domain after another, ``fast_pipeline`` in
     each; a send between domains takes a slow link (corrects Q2, where it costs nothing).
-    Units: fast_pipeline [1] -> [s].
     Source: docs/models/transformer_model.md, section 8.
     """
     domain, other = (floor(at / fast_pipeline) for at in (layout.device, layout.taker))
@@ -168,7 +124,6 @@ def data_time(costs: LayerCosts, layers: Any) -> Any:
     """Return the data-parallel time that devices with a given number of layers cannot hide.
 
     Assumes: as the training step (Q16).
-    Units: layers [1] -> [s].
     Source: docs/models/transformer_model.md, section 7.
     """
     shown = exposed_sync_times(costs.block, costs.sync, layers)

@@ -3,6 +3,9 @@
 Source: docs/models/transformer_model.md, sections 7 to 9.
 """
 
+import functools
+import operator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from jaxroof.catalog import lookup as named
@@ -16,8 +19,9 @@ from jaxroof.estimators.published.plans import GROUPS, placements, plans
 from jaxroof.estimators.published.recipe import Recipe, Split
 from jaxroof.estimators.published.report import Report
 from jaxroof.estimators.questions import QUESTIONS
-from jaxroof.formulas import network, schedule
-from jaxroof.formulas.arithmetic import larger, whole
+from jaxroof.formulas import schedule
+from jaxroof.formulas.arithmetic import larger, smaller, where, whole
+from jaxroof.formulas.network import study_gather, study_send
 from jaxroof.records import Number
 
 DAY = 86400.0  # [s]
@@ -42,10 +46,10 @@ def schedule_counts(
     microbatch: Number,
     fast_pipeline: Number,
 ) -> ScheduleCounts:
-    """Return the counts of a 1F1B schedule.
+    """Return the counts of a 1F1B schedule: K = L / p layers, bubble (p - 1) / M, min(M, p) held.
 
-    Assumes: M3, equal stages; sends never overlap, neither forward nor backward.
-    Units: degrees [1], microbatch [sequence] -> Schedule [1].
+    Assumes: M3, equal stages; M4, no interleaving; sends never overlap, neither forward nor
+    backward; Q30, of activations those of the first stage, which holds the most.
     Source: docs/models/transformer_model.md, sections 8 and 9.
     """
     layers = larger(1.0, whole(inputs.model.layers, pipeline))  # finite for any plan
@@ -53,10 +57,29 @@ def schedule_counts(
     return ScheduleCounts(
         layers=layers,
         runs=microbatches * layers,
-        sends=2.0 * microbatches * schedule.send_share(pipeline, fast_pipeline),
-        idle=schedule.bubble_1f1b(1.0, pipeline, microbatches),
-        held=layers * schedule.in_flight_1f1b(pipeline, microbatches),
+        sends=2.0 * microbatches * send_share(pipeline, fast_pipeline),
+        idle=(pipeline - 1.0) / microbatches,
+        held=layers * smaller(microbatches, pipeline),
     )
+
+
+def send_share(pipeline: Number, fast_pipeline: Number) -> Number:
+    """Return the share of one send's time that an average link of the pipeline costs.
+
+    fast_pipeline = 1: 1, or 0 without a pipeline; else (links - slow) / links with links = p - 1
+    and slow = trunc(p / fp - 1).
+
+    Assumes: Q2, links between fast domains cost nothing.
+    Source: docs/models/transformer_model.md, section 8.
+
+    >>> float(send_share(8.0, 1.0)), float(send_share(8.0, 4.0)), float(send_share(1.0, 1.0))
+    (1.0, 0.8571428571428571, 0.0)
+    """
+    links = pipeline - 1.0
+    # trunc(p / fp - 1): a pipeline shorter than its fast share (never legal) has no slow link
+    slow = larger(whole(pipeline, fast_pipeline) - 1.0, 0.0)
+    share = where(fast_pipeline > 1.0, (links - slow) / larger(links, 1.0), 1.0)
+    return where(pipeline > 1.0, share, 0.0)
 
 
 class SyncTimes(NamedTuple):
@@ -80,17 +103,16 @@ def sync_times(
 
     Assumes: optimizer state sharded over the replicas (M13); Q9, replicated parameters are never
     synchronised; Q28, one flat ring over data and context ranks.
-    Units: degrees [1] -> Sync [s].
     Source: docs/models/transformer_model.md, section 7.
     """
-    layer = operations(inputs, recipe, tensor=tensor, context=context, microbatch=1.0)
+    layer = operations(inputs, recipe, tensor=tensor, context=context)
     parameters = sum(operation.work.parameters for operation in layer.values())
     replicas = REPLICAS[recipe.split]
     ring = (replicas(data, context), replicas(fast_data, fast_context), network_of(inputs.system))
     precision = inputs.precision
     return SyncTimes(
-        network.study_gather(parameters * precision.weight, *ring),
-        network.study_gather(parameters * precision.gradient, *ring),
+        study_gather(parameters * precision.weight, *ring),
+        study_gather(parameters * precision.gradient, *ring),
     )
 
 
@@ -106,24 +128,20 @@ def send_time(
     """Return the time to send one microbatch's activations to the next stage.
 
     Assumes: a fast link if any two stages share a domain (Q2 corrects for the other links).
-    Units: degrees [1], microbatch [sequence] -> [s].
     Source: docs/models/transformer_model.md, section 8.
     """
     message = stage_send(inputs, recipe, tensor=tensor, context=context, microbatch=microbatch)
-    return network.study_send(message, 2.0, fast_pipeline, network_of(inputs.system))
+    return study_send(message, 2.0, fast_pipeline, network_of(inputs.system))
 
 
 def exposed_sync_times(block: LayerTimes, sync: SyncTimes, layers: Number) -> SyncTimes:
     """Return the data-parallel time that a stage of a given number of layers does not hide.
 
-    Units: Block, Sync, layers [1] -> Sync [s].
     Source: docs/models/transformer_model.md, section 7.
     """
-    forward = block.work_forward + block.links_forward
-    backward = block.work_backward + block.links_backward
     return SyncTimes(
-        schedule.exposed_sync(sync.gather, forward, layers),
-        schedule.exposed_sync(sync.scatter, backward, layers),
+        schedule.exposed_sync(sync.gather, block.forward, layers),
+        schedule.exposed_sync(sync.scatter, block.backward, layers),
     )
 
 
@@ -138,10 +156,9 @@ def model_flops(inputs: Inputs, recipe: Recipe) -> Number:
     F = 3 G L (sum of the model FLOP of the operations of a layer)
 
     Assumes: backward costs twice forward; dense attention; recomputation does not count.
-    Units: -> [FLOP].
     Source: Chowdhery et al. 2022 (arXiv 2204.02311), appendix B: 6 N + 12 D E L FLOP per token.
     """
-    layer = operations(inputs, recipe, tensor=1.0, microbatch=1.0)
+    layer = operations(inputs, recipe, tensor=1.0)
     needed = (o.model_flops for o in layer.values() if o.model_flops is not None)
     return 3.0 * inputs.global_batch * inputs.model.layers * sum(needed)
 
@@ -161,15 +178,12 @@ def step(
 
     Assumes: M3, equal stages; Q15, the bubble grows with the sends; Q30, only the
     activations of the first stage.
-    Units: see Report.
     Source: docs/models/transformer_model.md, section 9.
     """
     model, system, plan = inputs.model, inputs.system, inputs.plan
     assert plan is not None
     time_pipeline = send_time * schedule_counts.sends
-    forward = block.work_forward + block.links_forward
-    backward = block.work_backward + block.links_backward
-    busy = (forward + backward) * schedule_counts.runs + time_pipeline
+    busy = (block.forward + block.backward) * schedule_counts.runs + time_pipeline
     time_bubble = busy * schedule_counts.idle
     shown = exposed_sync_times(block, sync, schedule_counts.layers)
     time_data = shown.gather + shown.scatter
@@ -204,7 +218,7 @@ def step(
         training_days=steps * step_time / DAY,
         tokens_per_second=inputs.global_batch * model.sequence / (step_time * gpus),
         **verdicts,
-        feasible=_all(verdicts),
+        feasible=functools.reduce(operator.and_, verdicts.values()),
     )
 
 
@@ -216,25 +230,11 @@ def _verdicts(inputs: Inputs, recipe: Recipe, memory: Number) -> dict[str, Any]:
     return {**verdicts, "memory_fits": memory <= memory_limit(inputs)}
 
 
-def _all(verdicts: dict[str, Any]) -> Any:
-    held: Any = True
-    for verdict in verdicts.values():
-        held = held & verdict
-    return held
-
-
-def _data(data: Number, context: Number) -> Number:
-    return data
-
-
-def _data_and_context(data: Number, context: Number) -> Number:
-    return data * context
-
-
-REPLICAS = {  # ranks with the same weights, which share gradients and optimizer state
-    Split.ONE_D: _data,
-    Split.SUMMA: _data,
-    Split.CONTEXT: _data_and_context,
+# ranks with the same weights, which share gradients and optimizer state
+REPLICAS: dict[Split, Callable[[Number, Number], Number]] = {
+    Split.ONE_D: lambda data, context: data,
+    Split.SUMMA: lambda data, context: data,
+    Split.CONTEXT: operator.mul,
 }
 
 

@@ -9,10 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from jaxroof.analyses.unfused_layers import GIGA, MILLI, SHEET, TERA
-from jaxroof.estimators.unfused.inputs import Inputs
-from jaxroof.estimators.unfused.recipe import DIVIDED, Recipe
-from jaxroof.estimators.unfused.report import Report
-from jaxroof.estimators.unfused.step import BLOCK_NAMES
+from jaxroof.estimators.published.unfused import BLOCK_NAMES, DIVIDED, Inputs, Recipe, Report
 from jaxroof.views.text.tables import plain_table
 
 SUMS = {  # line of the published summary: our name, the SI size of its unit, and the unit

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import jaxroof as jr
-from jaxroof.estimators.published.layer import LayerOperation, Operations
 from jaxroof.estimators.published.layer_time import timings
-from jaxroof.estimators.published.operations import operations
+from jaxroof.estimators.published.operations import LayerOperation, Operations, operations
 from jaxroof.formulas import network
 
 FUSED = (

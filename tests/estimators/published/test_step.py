@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 import jaxroof as jr
-from jaxroof.estimators.published.layer_time import operations
+from jaxroof.estimators.published.operations import operations
 
 FIELDS = list(golden.PLAN.values())
 SAMPLES = 488281250  # sequences of 2048 tokens in 1e12 tokens, sheet section 9

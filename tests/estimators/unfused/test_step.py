@@ -19,12 +19,19 @@ from places import GOLDEN
 import jaxroof as jr
 from jaxroof.analyses.unfused_layers import SHEET, unfused_layers
 from jaxroof.estimators.published import operations as training_operations
-from jaxroof.estimators.unfused.inputs import Booking, Inputs, Plan
-from jaxroof.estimators.unfused.operators import operations
-from jaxroof.estimators.unfused.recipe import Recipe, Variant
-from jaxroof.estimators.unfused.report import SUMMED, Operator
-from jaxroof.estimators.unfused.step import BLOCK_NAMES, unfused
-from jaxroof.estimators.unfused.step import blocks as eager_blocks
+from jaxroof.estimators.published.inputs import STUDY
+from jaxroof.estimators.published.unfused import (
+    BLOCK_NAMES,
+    SUMMED,
+    Inputs,
+    Operator,
+    Plan,
+    Recipe,
+    Variant,
+    operations,
+    unfused,
+)
+from jaxroof.estimators.published.unfused import blocks as eager_blocks
 from jaxroof.records import checked, replace_at
 from jaxroof.views.text.unfused import SUMS, cells
 
@@ -277,17 +284,7 @@ def test_sequences_add_up() -> None:
 
 def test_the_training_step_differs_in_what_it_books_alone() -> None:
     """With the training step's booking, the same formulas give the training step's operations."""
-    booking = Booking(
-        activation_forward=8.0,
-        activation_backward=13.0,
-        norm_backward=8.0,
-        gradient_reads=2.0,
-        pointwise_gradients=2.0,
-        value_gradients=1.0,
-        norm_gradients=4.0,
-        norm_statistics=2.0,
-    )
-    inputs = checked(dataclasses.replace(REFERENCE, booking=booking))
+    inputs = checked(dataclasses.replace(REFERENCE, booking=STUDY))
     found = operations(inputs, Variant.TENSOR)
     ours = {one.name: one.ledger.operation for block in found.values() for one in block}
     theirs = training_operations.operations(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import xarray as xr
 
 from jaxroof.analyses.unfused_layers import unfused_question
-from jaxroof.estimators.unfused.step import unfused
+from jaxroof.estimators.published.unfused import unfused
 from jaxroof.views.text import training_layers
 from jaxroof.views.text import unfused as blocks
 from jaxroof.views.text.layers import layer_table, repeated_sentence, totals_sentence

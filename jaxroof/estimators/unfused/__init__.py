@@ -1,1 +1,0 @@
-"""One transformer layer as two tables of operators, each alone: nothing fused, nothing hidden."""
