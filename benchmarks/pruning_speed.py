@@ -25,7 +25,7 @@ import jax
 import numpy as np
 
 import jaxroof as jr
-from jaxroof.engine.search import pruned
+from jaxroof.engine.search import boxes
 from jaxroof.engine.search.driver import SearchResult, best_plans
 from jaxroof.engine.search.problem import check_search
 
@@ -79,9 +79,11 @@ def cut(axes: Axes, name: str, places: np.ndarray) -> Axes:
     return {**axes, name: values[places]}
 
 
-def search(asked: Any, axes: Axes, split: str, prune: bool, executor: str = "jax") -> SearchResult:
+def search(
+    asked: Any, axes: Axes, split: str, prune: bool, executor: str | None = None
+) -> SearchResult:
     """Return the winners, pruned or by the plain fold."""
-    pruned.COMBINATIONS = 0 if prune else 1 << 62
+    boxes.COMBINATIONS = 0 if prune else 1 << 62
     problem = check_search(
         jr.published, asked, axes=axes, executor=executor, settings={"split": split}
     )

@@ -1,6 +1,7 @@
 """The interface between an estimator and the engine."""
 
 import dataclasses
+import functools
 import inspect
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -326,6 +327,7 @@ def first_best(estimator: Estimator, recipe: Any, inputs: Any) -> Any:
     return xp.argmax(value <= least + TIE * abs(least), axis=-1)
 
 
+@functools.cache
 def reads(part: Callable[..., Any]) -> tuple[str, ...]:
     """Return the plan fields that a part reads: its keyword-only arguments.
 

@@ -24,7 +24,6 @@ from jaxroof.engine.grid.axes import Axis
 from jaxroof.engine.grid.chunks import Place, chunk_shape, iter_chunks, padded_size, padded_slice
 from jaxroof.engine.grid.dependencies import bound_reads, dependencies
 from jaxroof.engine.grid.executor import NUMPY, executor_of
-from jaxroof.engine.grid.threads import by_threads
 from jaxroof.engine.search import direct
 from jaxroof.engine.search.candidates import PreparedPlans, SortedPlans, distinct_part_rows, subset
 from jaxroof.engine.search.distinct_rows import distinct_rows
@@ -36,8 +35,8 @@ from jaxroof.structure import structure
 LEAST_PLANS = 4096  # fewer are compared sooner than they are bounded
 MOST_TOP = 64  # best plans that are asked for, beyond which too many incumbents are needed
 FEWEST, FEWEST_ROWS = 1 << 14, 64  # least padded number of plans that are left, and of their rows
+MOST_LEFT = 1 << 23  # pairs of a plan that is left and a machine, compared before one compiles
 LANES = 1024  # machines times limits of one call
-CELLS = 1 << 17  # bounds held at a time, so that they stay in the cache
 SAMPLED = 16  # machines, and limits, at which incumbents are sought
 ROWS = (32, 512, 4096)  # of the least bounds, among which incumbents are sought, fewest first
 SLACK = 4.0 * TIE  # relative: more than a tie of the search
@@ -82,7 +81,7 @@ def _exact_chunks(
     machines = math.prod(len(question.axes[d]) for d in kind.limits + kind.machine)
     total = len(next(iter(group.ready.every.values()))) * machines
     executor = executor_of(
-        question.estimator, question.recipe, question.inputs, total, question.executor
+        question.estimator, question.recipe, question.inputs, total, question.executor, MOST_LEFT
     )
     if executor == NUMPY:
         return direct.chunks_of_group(question, kind, group)
@@ -169,7 +168,7 @@ def plans_left(
         limits = np.sort(fits[q].reshape(-1, lanes), axis=0)
         plans, exact = group.ready.plans[q], functools.partial(every, q)
         known = _incumbents(question, plans, rows, limits[:, at], functools.partial(some, q))
-        reached = _reached(question, plans, known, limits, _values(exact, known, lanes))
+        reached = _reached(question, plans, known, limits, direct.in_pieces(exact, known, lanes))
         left.append(_left(rows, limits, reached, functools.partial(exact, bound=True)))
     return left
 
@@ -205,21 +204,9 @@ def _left(rows: Rows, limits: np.ndarray, reached: np.ndarray, bounds: Objective
         return above
 
     fitting = rows.first[: np.searchsorted(rows.first, most)]
-    stays[: len(fitting)] = ~_of_pieces(pass_by, fitting, lanes, np.empty(0, bool))
+    if len(fitting):
+        stays[: len(fitting)] = ~direct.in_pieces(pass_by, fitting, lanes)
     return np.flatnonzero(stays[rows.number[:most]])
-
-
-def _of_pieces(
-    function: Objectives, positions: np.ndarray, lanes: int, none: np.ndarray
-) -> np.ndarray:
-    """Return a function's values, of pieces that stay in the cache, by a thread a core."""
-    size = max(1, CELLS // lanes)
-    pieces = [positions[start : start + size] for start in range(0, len(positions), size)]
-    return np.concatenate([none, *by_threads(function, pieces, len(pieces))])
-
-
-def _values(objectives: Objectives, positions: np.ndarray, lanes: int) -> np.ndarray:
-    return _of_pieces(objectives, positions, lanes, np.empty((0, lanes)))
 
 
 def _incumbents(
@@ -235,12 +222,12 @@ def _incumbents(
     """
     lanes = limits.shape[1]
     limits = limits[_spaced(len(limits), SAMPLED)]
-    least = _values(functools.partial(objectives, bound=True), rows.first, lanes)
+    least = direct.in_pieces(functools.partial(objectives, bound=True), rows.first, lanes)
     for count in (max(number, question.top) for number in ROWS):
         chosen, bound = _least_rows(rows, least, limits, count)
         known = np.flatnonzero(chosen[rows.number])
         known = known[known < limits.max(initial=0)]
-        values = _values(objectives, known, lanes)
+        values = direct.in_pieces(objectives, known, lanes)
         reached = _reached(question, plans, known, limits, values)
         if np.all(reached <= bound):  # no other row is better
             break

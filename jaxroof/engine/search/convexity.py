@@ -4,22 +4,24 @@ A coordinate z of a parameter x is 1 / x, x or ln x. Which of them a parameter n
 values of the objective, never from names: the one in which the objective is convex and bends least.
 """
 
+import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxroof.dual import Dual
 from jaxroof.engine.grid.axes import Axis, replace_all
-from jaxroof.engine.grid.evaluate import evaluate_points
-from jaxroof.engine.grid.executor import NUMPY
+from jaxroof.engine.search.distinct_rows import distinct_rows
 from jaxroof.engine.search.groups import ProblemGroup
 from jaxroof.engine.search.problem import SearchProblem
+from jaxroof.estimator import reads
+from jaxroof.records import with_named_absences
+from jaxroof.structure import map_numbers
 
-SAMPLES = 48  # segments along each parameter alone
-TOGETHER = 256  # segments between machines of the grid
+SEGMENTS = 256  # between machines of the grid
 ROUNDING = 4e-12  # relative: a middle this far above the mean of its ends is rounding
-
-Columns = Mapping[str, np.ndarray]
 
 
 class Coordinate(NamedTuple):
@@ -40,29 +42,50 @@ COORDINATES = (
 LOGARITHM = COORDINATES[-1]
 
 
-def objectives_at(
+def objectives(
     question: SearchProblem,
     group: ProblemGroup,
     problem: np.ndarray,
     position: np.ndarray,
-    columns: Columns,
-) -> np.ndarray:
-    """Return sign * objective of listed plans on listed machines, evaluated in full.
+    columns: Mapping[str, Any],
+    rank: int = 0,
+) -> Any:
+    """Return sign * objective of listed plans on listed machines, by NumPy.
 
-    Shapes: ``problem``, ``position`` (of the plan in the sorted list of its problem) and
-    ``columns`` (path -> the machine's value): all [point] -> [point].
+    Shapes: ``problem``, ``position`` (of the plan in the sorted list of its problem) [plan];
+    ``columns`` (path -> the machine's value) [*machine] of ``rank`` dimensions -> [plan, *machine];
+    of rank 0, each plan has its own machine [plan]. Columns of dual numbers give dual numbers.
     """
-    if not len(problem):
-        return np.zeros(0)
+    estimator, recipe = question.estimator, question.recipe
+    assert estimator.plan is not None
     at = group.ready.starts[problem] + position
-    plan = {f: c[at].astype(np.float64) for f, c in group.ready.every.items()}
-    varied = {path: values[problem] for path, values in group.varied.items()}
-    assert question.estimator.plan is not None
-    given = {**columns, **varied, "plan": question.estimator.plan(**plan)}
-    inputs = replace_all(group.inputs, given)
-    name = question.objective
-    found = evaluate_points(question.estimator, question.recipe, inputs, name, NUMPY)[name]
-    return question.sign * found
+    plans = {field: column[at] for field, column in group.ready.every.items()}
+    varied = {path: _tall(values[problem], rank) for path, values in group.varied.items()}
+    bare = with_named_absences(replace_all(group.inputs, {**columns, **varied, "plan": None}))
+    plan = estimator.plan(**{field: _tall(column, rank) for field, column in plans.items()})
+    parts = {}
+    with np.errstate(all="ignore"):
+        for name, part in estimator.parts.items():
+            own = {field: plans[field] for field in reads(part)}
+            first, number = distinct_rows([*own.values()]) if rank and own else (slice(None), None)
+            found = part(bare, recipe, **{f: _tall(c[first], rank) for f, c in own.items()})
+            rows = functools.partial(_rows, number, rank)
+            parts[name] = found if number is None else map_numbers(rows, found)
+        asked = dataclasses.replace(bare, plan=plan)
+        return question.sign * estimator.result(question.objective, asked, recipe, parts)
+
+
+def _tall(column: np.ndarray, rank: int) -> np.ndarray:
+    """Return a column of plans as float64 before ``rank`` dimensions of machines."""
+    return column.astype(np.float64).reshape(-1, *(1,) * rank)
+
+
+def _rows(number: np.ndarray, rank: int, leaf: Any) -> Any:
+    """Return listed rows of a number of a part, with its slopes."""
+    if isinstance(leaf, Dual):
+        slope = leaf.slope if leaf.slope.shape[1] == 1 else leaf.slope[:, number]
+        return Dual(_rows(number, rank, leaf.value), slope)
+    return leaf[number] if np.ndim(leaf) > rank and len(leaf) > 1 else leaf
 
 
 def convex_coordinates(
@@ -72,98 +95,52 @@ def convex_coordinates(
 
     f((z + w) / 2) <= (f(z) + f(w)) / 2
 
-    Sampled: plans of all problems of the group, segments along each parameter alone and between
-    machines of the grid, long and short. None if no choice of coordinates passes.
+    Sampled: plans of all problems of the group, on segments between machines of the grid, along
+    each parameter alone and along all. None if no choice of coordinates passes.
     Arguments: the machine axes, and the paths among their columns that move the objective.
     """
-    draw = np.random.default_rng(0)
-    ends = {p: (c.min(), c.max()) for a in axes for p, c in a.columns.items() if p in moving}
-    chosen = _each_alone(question, group, axes, ends, draw)
-    if chosen is not None and _together(question, group, axes, chosen, draw):
+    bends = functools.partial(_bends, question, group, axes)
+    low = {p: float(c.min()) for axis in axes for p, c in axis.columns.items() if p in moving}
+    chosen: dict[str, Coordinate] = {}
+    for path in low:
+        found = [(bends({path: c}), c) for c in COORDINATES if low[path] > 0.0 or c.zero]
+        convex = [(bend.sum(), c) for bend, c in found if bend.min() >= -ROUNDING]
+        if convex:
+            chosen[path] = min(convex, key=lambda one: one[0])[1]
+    if len(chosen) == len(low) and bends(chosen).min() >= -ROUNDING:
         return chosen
-    if any(low <= 0.0 for low, _ in ends.values()):
-        return None
-    chosen = dict.fromkeys(ends, LOGARITHM)
-    return chosen if _together(question, group, axes, chosen, draw) else None
+    chosen = dict.fromkeys(low, LOGARITHM)
+    some = all(value > 0.0 for value in low.values())
+    return chosen if some and bends(chosen).min() >= -ROUNDING else None
 
 
-def _each_alone(
+def _bends(
     question: SearchProblem,
     group: ProblemGroup,
     axes: Sequence[Axis],
-    ends: Mapping[str, tuple[float, float]],
-    draw: np.random.Generator,
-) -> dict[str, Coordinate] | None:
-    """Return the coordinate of each parameter in which the objective is convex and bends least."""
-    chosen = {}
-    for path, (low, high) in ends.items():
-        problem, position = _some_plans(group, SAMPLES, draw)
-        base = _some_machines(axes, SAMPLES, draw)
-        best = np.inf
-        for coordinate in COORDINATES:
-            if low <= 0.0 and not coordinate.zero:
-                continue
-            z = coordinate.of(np.array([low, high]))
-            (middle,) = coordinate.back(z.mean(keepdims=True))
-            at = np.repeat([[low], [middle], [high]], SAMPLES, axis=1)
-            bend = _bend(question, group, problem, position, [{**base, path: v} for v in at])
-            if bend.min() >= -ROUNDING and bend.sum() < best:
-                best, chosen[path] = float(bend.sum()), coordinate
-        if path not in chosen:
-            return None
-    return chosen
-
-
-def _together(
-    question: SearchProblem,
-    group: ProblemGroup,
-    axes: Sequence[Axis],
-    chosen: Mapping[str, Coordinate],
-    draw: np.random.Generator,
-) -> bool:
-    """Return whether the objective is convex along segments between machines of the grid."""
-    problem, position = _some_plans(group, TOGETHER, draw)
-    first, last = {}, {}
-    for axis in axes:
-        i = draw.integers(len(axis), size=TOGETHER)
-        near = np.clip(i + draw.integers(-2, 3, size=TOGETHER), 0, len(axis) - 1)
-        j = np.where(np.arange(TOGETHER) % 2 == 0, near, draw.integers(len(axis), size=TOGETHER))
-        for path, column in axis.columns.items():
-            first[path], last[path] = column[i], column[j]
-    middle = dict(first)
-    for path, coordinate in chosen.items():
-        z = 0.5 * (coordinate.of(first[path]) + coordinate.of(last[path]))
-        middle[path] = coordinate.back(z)
-    bend = _bend(question, group, problem, position, [first, middle, last])
-    return bool(bend.min() >= -ROUNDING)
-
-
-def _bend(
-    question: SearchProblem,
-    group: ProblemGroup,
-    problem: np.ndarray,
-    position: np.ndarray,
-    three: Sequence[Columns],
+    along: Mapping[str, Coordinate],
 ) -> np.ndarray:
-    """Return by how much the mean of the ends exceeds the middle, relative to the objective."""
-    columns = {path: np.concatenate([some[path] for some in three]) for path in three[0]}
-    found = objectives_at(question, group, np.tile(problem, 3), np.tile(position, 3), columns)
-    before, middle, behind = found.reshape(3, -1)
-    scale = np.maximum(np.abs(found.reshape(3, -1)).max(axis=0), np.finfo(float).tiny)
-    bend = (0.5 * (before + behind) - middle) / scale
-    return np.where(np.isfinite(bend), bend, -np.inf)
+    """Return by how much the mean of the ends of segments exceeds the middle, over the objective.
 
-
-def _some_plans(
-    group: ProblemGroup, count: int, draw: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
+    Half of the segments are between neighbours on each axis; only the parameters ``along`` move.
+    """
+    draw = np.random.default_rng(0)
     lengths = np.array([len(plans) for plans in group.ready.plans])
-    problem = draw.choice(np.flatnonzero(lengths), count)
-    return problem, draw.integers(lengths[problem])
-
-
-def _some_machines(
-    axes: Sequence[Axis], count: int, draw: np.random.Generator
-) -> dict[str, np.ndarray]:
-    places = [draw.integers(len(axis), size=count) for axis in axes]
-    return {p: c[i] for axis, i in zip(axes, places, strict=True) for p, c in axis.columns.items()}
+    problem = draw.choice(np.flatnonzero(lengths), SEGMENTS)
+    position = draw.integers(lengths[problem])
+    first, middle, last = {}, {}, {}
+    for axis in axes:
+        i = draw.integers(len(axis), size=SEGMENTS)
+        near = np.clip(i + draw.integers(-2, 3, size=SEGMENTS), 0, len(axis) - 1)
+        j = np.where(np.arange(SEGMENTS) % 2 == 0, near, draw.integers(len(axis), size=SEGMENTS))
+        for path, column in axis.columns.items():
+            first[path] = middle[path] = last[path] = column[i]
+            if path in along:
+                last[path], z = column[j], along[path].of
+                middle[path] = along[path].back(0.5 * (z(column[i]) + z(column[j])))
+    ends = {path: np.concatenate([first[path], middle[path], last[path]]) for path in first}
+    found = objectives(question, group, np.tile(problem, 3), np.tile(position, 3), ends)
+    three = found.reshape(3, -1)
+    scale = np.maximum(np.abs(three).max(axis=0), np.finfo(float).tiny)
+    bend = (0.5 * (three[0] + three[2]) - three[1]) / scale
+    return np.where(np.isfinite(bend), bend, -np.inf)

@@ -12,6 +12,7 @@ import numpy as np
 from jaxroof.engine.grid.axes import Axis, column_length, replace_all, spread
 from jaxroof.engine.grid.chunks import Place, chunk_shape, iter_chunks, padded_slice
 from jaxroof.engine.grid.dependencies import bound_reads
+from jaxroof.engine.grid.threads import by_threads
 from jaxroof.engine.search.candidates import PreparedPlans, distinct_part_rows
 from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, plans_that_fit
 from jaxroof.engine.search.problem import AxisRoles, SearchProblem
@@ -19,7 +20,8 @@ from jaxroof.estimator import FAR, TIE, reads
 from jaxroof.records import with_named_absences
 from jaxroof.structure import map_numbers, structure
 
-CELLS = 1 << 17  # objectives held at a time, so that they stay in the cache
+CELLS = 1 << 16  # objectives evaluated at a time, so that they stay in the cache
+HELD = 1 << 23  # objectives held at a time
 
 
 def chunks_of_group(
@@ -28,14 +30,15 @@ def chunks_of_group(
     """Compare the plans of a group of problems on each chunk of limits and machines."""
     limits, machine = ([question.axes[d] for d in dims] for dims in (kind.limits, kind.machine))
     most = max(max(map(len, group.ready.plans)), 1)
-    shape = chunk_shape([len(axis) for axis in machine], max(1, CELLS // most))
+    shape = chunk_shape([len(axis) for axis in machine], min(CELLS, max(1, HELD // most)))
     within = chunk_shape([len(axis) for axis in limits], max(1, CELLS // math.prod(shape)))
     for lanes in iter_chunks(machine, shape):
         there = padded_slice(machine, lanes, [some.stop - some.start for some in lanes])
         objectives = grid_objectives(question, group, there)
         for place in iter_chunks(limits, within):
             here = padded_slice(limits, place, [some.stop - some.start for some in place])
-            yield _chunk(question, group, objectives, [*here, *there], (*place, *lanes))
+            at = (*place, *lanes)
+            yield _chunk(question, group, objectives, [*here, *there], at, len(place))
 
 
 def _chunk(
@@ -44,8 +47,9 @@ def _chunk(
     objectives: Callable[..., np.ndarray],
     here: Sequence[Axis],
     place: Place,
+    limits: int,
 ) -> MachineChunk:
-    """Compare the plans of each problem on one chunk of limits and machines."""
+    """Compare the plans of each problem on one chunk of so many axes of limits, and machines."""
     fits = plans_that_fit(question.estimator, group, here)
     position = np.full((len(fits), question.top, *fits.shape[1:]), -1, np.int64)
     objective = np.full(position.shape, FAR)
@@ -53,15 +57,23 @@ def _chunk(
         count = int(fits[q].max()) if fits[q].size else 0
         if not count:
             continue
-        values = objectives(q, np.arange(count))
+        own = functools.partial(objectives, q)
+        values = in_pieces(own, np.arange(count), math.prod(fits.shape[1 + limits :]))
         few = fits[q].reshape(-1, values.shape[1])
-        if question.top == 1:
-            found = _first(values, few)
-        else:
-            found = _firsts(question.top, values, few, None if question.placements else plans.split)
+        split = None if question.top == 1 or question.placements else plans.split
+        found = firsts(question.top, values, few, split)
         position[q], objective[q] = (some.reshape(position.shape[1:]) for some in found)
     compared = sum(map(len, group.ready.plans)) * math.prod(fits.shape[1:])
     return MachineChunk(place, position, question.sign * objective, compared)
+
+
+def in_pieces(
+    function: Callable[[np.ndarray], np.ndarray], positions: np.ndarray, lanes: int
+) -> np.ndarray:
+    """Return what a function gives for plans, in pieces that stay in the cache, a thread a core."""
+    size = max(1, CELLS // lanes)
+    pieces = [positions[i : i + size] for i in range(0, max(len(positions), 1), size)]
+    return np.concatenate(list(by_threads(function, pieces, len(pieces))))
 
 
 def _tables(
@@ -160,7 +172,7 @@ def grid_objectives(
         some = {field: column[positions] for field, column in plans.items()}
         mine = {name: number[start + positions] for name, number in rows.items()}
         values = plan_objectives(question, asked, some, tables, mine, lanes, bound)
-        return values.reshape(len(positions), -1)
+        return values.reshape(len(positions), math.prod(lanes))
 
     return objectives
 
@@ -185,10 +197,13 @@ def _first(values: np.ndarray, fits: np.ndarray) -> tuple[np.ndarray, np.ndarray
     return np.where(some, high, -1), np.where(some, values[high, lane], 0.0)
 
 
-def _firsts(
+def firsts(
     top: int, values: np.ndarray, fits: np.ndarray, split: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the same for the best ``top`` plans, each of another split, [top, limit, lane]."""
+    if top == 1:
+        position, objective = _first(values, fits)
+        return position[None], objective[None]
     count, lanes = values.shape
     distinct, which = np.unique(fits, axis=0, return_inverse=True)
     position, objective = np.full((top, *distinct.shape), -1), np.zeros((top, *distinct.shape))

@@ -14,7 +14,7 @@ from jaxroof.engine.grid.chunks import Progress
 from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.engine.grid.size import NUMBER, check_lists, check_search
-from jaxroof.engine.search import bounded, direct
+from jaxroof.engine.search import bounded, boxes, direct
 from jaxroof.engine.search.candidates import list_plans, plan_product
 from jaxroof.engine.search.distinct_rows import distinct_rows
 from jaxroof.engine.search.groups import (
@@ -118,10 +118,15 @@ def _way(
     most = most_by_numpy(question, kind)
     if executor_of(*whose, total, question.executor, most) == NUMPY:
         return functools.partial(direct.chunks_of_group, question, kind)
-    from jaxroof.engine.search import folded, pruned
 
-    way = pruned if pruned.is_worthwhile(question, kind, total) else folded
-    return way.machine_chunks(question, kind, groups)
+    def folds(group: ProblemGroup) -> Iterator[MachineChunk]:
+        from jaxroof.engine.search import folded
+
+        return folded.machine_chunks(question, kind, groups)(group)
+
+    if boxes.is_worthwhile(question, kind, total):
+        return functools.partial(boxes.chunks_of_group, question, kind, folds)
+    return folds
 
 
 def _of_one_machine(machine: OneMachine) -> SearchResult:

@@ -34,7 +34,7 @@ AXES = {
 def test_first_plans_are_those_of_a_loop(lanes, fits, split, top):
     values, few = np.array(lanes).T, np.array(fits)[:, None] * np.ones(len(lanes), int)
     for kinds in (None, np.array(split)):
-        position, objective = direct._firsts(top, values, few, kinds)
+        position, objective = direct.firsts(top, values, few, kinds)
         for limit, count in enumerate(fits):
             for lane, column in enumerate(lanes):
                 found = by_a_loop(column[:count], top, range(6) if kinds is None else split)
