@@ -8,7 +8,10 @@ import tempfile
 from collections.abc import Callable, Iterator
 
 from jaxroof.errors import InputError, refusal
-from jaxroof.io.locks import Path, in_place
+
+Path = str | os.PathLike[str]
+# what readers raise for a damaged or foreign file (RecursionError is a RuntimeError)
+DAMAGE = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError)
 
 
 @contextlib.contextmanager
@@ -116,6 +119,14 @@ class _Partial:
             with contextlib.suppress(OSError):
                 self.path.unlink()
         return ""
+
+
+def in_place(stream: io.FileIO, path: Path) -> bool:
+    """Return whether a path still names the open file."""
+    try:
+        return os.path.samestat(os.fstat(stream.fileno()), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 @contextlib.contextmanager

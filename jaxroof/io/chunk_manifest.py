@@ -1,53 +1,53 @@
 """The manifest of a Zarr store: its write lock, its sweep and layout, and its finished chunks.
 
 It is the folder ``.jaxroof`` inside the store, with three files. ``lock`` is the write lock.
-``plan.json`` has the sweep's fingerprint and the layout of the grid; it is written once the store
-is laid out. ``finished.jsonl`` has one line per finished chunk, with the size and CRC-32 of each of
-its files. A chunk counts as missing unless a line matches its files. The plan and every line have a
-CRC-32 of their own.
+``plan.json`` has the sweep's fingerprint, the layout of the grid and all metadata; it is written
+once the store is laid out. ``finished.jsonl`` has one line per finished chunk, with the size and
+CRC-32 of each of its files. A chunk counts as missing unless a line matches its files. The plan and
+every line have a CRC-32 of their own.
 """
 
 import contextlib
-import dataclasses
 import json
 import os
 import pathlib
 import re
 import shutil
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from jaxroof.errors import InputError, refusal
-from jaxroof.io.atomic import os_errors, replace_file
-from jaxroof.io.layout import Layout
-from jaxroof.io.locks import Path, acquired
+from jaxroof.io.atomic import DAMAGE, Path, os_errors, replace_file
 
 Files = dict[str, list[int]]  # [size, CRC-32] of each file, by its name inside the store
 HOME = ".jaxroof"
 PLAN, RECORD = "plan.json", "finished.jsonl"
-FORMAT = 2  # of a store: arrays of Zarr format 3, in shards
+FORMAT = 2  # of a store: arrays of Zarr format 3
 END = "end"  # key of the last line: the attributes of the whole sweep are written
 CHUNK = re.compile(r"\d+(\.\d+)*")  # name of a file that holds values
+INSIDE = re.compile(rf"((?!\.+/)[^/\\]+/)*({CHUNK.pattern}|zarr\.json)")  # a file of a store
 BLOCK = 1 << 22  # bytes of a file that are summed at once
 SUM = "crc32"  # key of the checksum of the plan, or of a line
-# what readers raise for a damaged or foreign file (RecursionError is a RuntimeError)
-DAMAGE = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError)
-UNFINISHED = {"unfinished": "chunks that are missing read as NaN, -1 or false; run the sweep again"}
 ANEW = "use --overwrite to start anew"
 
 
 @contextlib.contextmanager
 def write_lock(path: Path) -> Iterator[None]:
-    """Lock a store against other writers during the block.
+    """Lock a store against other writers during the block; the system frees a dead run's lock.
 
     Raises: InputError if another run has locked it, or it cannot be written.
     """
+    from filelock import FileLock, Timeout
+
     check_ours(path)
     home = pathlib.Path(path, HOME)
     with os_errors(path):
         home.mkdir(parents=True, exist_ok=True)
-        lock = acquired(home / "lock", path)
+        try:
+            lock = FileLock(home / "lock").acquire(timeout=0).lock
+        except Timeout:
+            raise refusal(os.fspath(path), "another run is writing it") from None
     try:
         yield
     finally:
@@ -104,8 +104,8 @@ def plan(path: Path) -> dict[str, Any] | None:
     newer = False
     with contextlib.suppress(OSError, *DAMAGE):
         found = _proven(pathlib.Path(path, HOME, PLAN).read_bytes())
-        newer = isinstance(found["format"], int) and found["format"] > FORMAT
-        if found["format"] in [FORMAT] and _inside([*found["files"], *found.get("metadata", ())]):
+        newer = found["format"] > FORMAT
+        if found["format"] == FORMAT and _inside([*found["files"], *found["metadata"]]):
             return found
     if newer:
         raise refusal(os.fspath(path), "laid out by a newer jaxroof; expected that to read it")
@@ -137,54 +137,22 @@ def _proven(text: bytes) -> dict[str, Any]:
 
 
 def _inside(names: Iterable[str]) -> bool:
-    """Return whether all names are array or metadata files inside the store."""
-    parts = [pathlib.PurePath(name).parts for name in names]
-    return all(
-        ".." not in some
-        and not pathlib.PurePath(*some).is_absolute()
-        and (CHUNK.fullmatch(some[-1]) or some[-1].startswith((".z", "zarr.json")))
-        for some in parts
-    )
+    return all(INSIDE.fullmatch(name) for name in names)
 
 
-def write_manifest(
-    path: Path,
-    variables: Sequence[str],
-    coordinates: Sequence[str],
-    metadata: Mapping[str, Any],
-    attributes: Mapping[str, Any],
-    layout: Layout,
-    asked: Any,
-    filled: Sequence[str] = (),
-) -> None:
-    """Write the plan of a store that is laid out, with all of its metadata.
-
-    ``metadata`` is that of the arrays, by file. ``filled`` are variables that have a fill value
-    only until the store is finished.
-    """
-    root = pathlib.Path(path)
-    files = [file for file in root.rglob("*") if CHUNK.fullmatch(file.name) and file.is_file()]
-    found = {
-        "format": FORMAT,
-        "asked": asked,
-        "layout": dataclasses.asdict(layout),
-        "variables": variables,
-        "coordinates": coordinates,
-        "files": checksums(root, sorted(file.relative_to(root).as_posix() for file in files)),
-        "metadata": metadata,
-        "attributes": attributes,
-        "filled": filled,
-    }
-    with replace_file(root / HOME / PLAN, path) as temporary:
-        pathlib.Path(temporary).write_text(json.dumps(_summed(found)), encoding="utf-8")
+def write_plan(path: Path, found: Mapping[str, Any]) -> None:
+    """Write the plan of a store that is laid out."""
+    with replace_file(pathlib.Path(path, HOME, PLAN), path) as temporary:
+        text = json.dumps(_summed({"format": FORMAT, **found}))
+        pathlib.Path(temporary).write_text(text, encoding="utf-8")
 
 
-def checksums(root: pathlib.Path, names: Iterable[str]) -> Files:
+def checksums(root: Path, names: Iterable[str]) -> Files:
     """Return the size and the CRC-32 of each file."""
     found: Files = {}
     for name in names:
         size = checksum = 0
-        with open(root / name, "rb") as stream:
+        with open(os.path.join(root, name), "rb") as stream:
             while block := stream.read(BLOCK):
                 size, checksum = size + len(block), zlib.crc32(block, checksum)
         found[name] = [size, checksum]
@@ -193,12 +161,11 @@ def checksums(root: pathlib.Path, names: Iterable[str]) -> Files:
 
 def first_damaged(path: Path, files: Files, thorough: bool) -> str | None:
     """Return the first damaged file: compare sizes, and CRC-32 too if ``thorough``."""
-    root = pathlib.Path(path)
     for name, known in files.items():
         try:
-            if (root / name).stat().st_size != known[0]:
+            if os.path.getsize(os.path.join(path, name)) != known[0]:
                 return name
-            if thorough and checksums(root, [name])[name] != known:
+            if thorough and checksums(path, [name])[name] != known:
                 return name
         except OSError:
             return name
@@ -229,27 +196,10 @@ def record(path: Path) -> dict[int | str, dict[str, Any]]:
                 entry = _proven(line)
                 if _inside(entry["files"]):
                     found[entry["chunk"]] = {"files": entry["files"], "sums": entry["sums"]}
-    if not found and _written(path):
+    later = (file for file in pathlib.Path(path).glob("*/*") if file.name.strip("0."))
+    if not found and any(CHUNK.fullmatch(file.name) for file in later):
         raise _lost(path, RECORD)
     return found
-
-
-def _written(path: Path) -> bool:
-    """Return whether files of later chunks exist, so that the record must have a line."""
-    names = (file.name for file in pathlib.Path(path).glob("*/*"))
-    return any(CHUNK.fullmatch(name) and name.strip("0.") for name in names)
-
-
-def is_changed(path: Path) -> bool:
-    """Return whether another program changed a line of the record; a kill only cuts one off."""
-    with contextlib.suppress(OSError):
-        for line in pathlib.Path(path, HOME, RECORD).read_bytes().splitlines():
-            try:
-                _proven(line)
-            except DAMAGE:
-                if line.endswith(b"}"):
-                    return True
-    return False
 
 
 def verified(path: Path) -> dict[int | str, dict[str, Any]]:
@@ -260,21 +210,8 @@ def verified(path: Path) -> dict[int | str, dict[str, Any]]:
     }
 
 
-def remove_partials(path: Path, intact: Collection[int | str]) -> None:
-    """Remove a killed writer's partial files, and damaged files of chunks not ``intact``."""
-    root = pathlib.Path(path)
-    for left in root.rglob("*.partial"):
-        remove(left)
-    for number, line in record(path).items():
-        for name, known in line["files"].items() if number not in {*intact, END} else ():
-            if first_damaged(path, {name: known}, True) is not None:
-                remove(root / name)
-
-
-def remove(file: pathlib.Path) -> None:
-    """Remove a file before it is written again.
-
-    Raises: InputError if it cannot be removed; a directory of that name is never removed.
-    """
-    with os_errors(file):
-        file.unlink(missing_ok=True)
+def remove_partials(path: Path) -> None:
+    """Remove a killed writer's partial files."""
+    with os_errors(path):
+        for left in pathlib.Path(path).rglob("*.partial"):
+            left.unlink()

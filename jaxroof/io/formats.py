@@ -14,9 +14,8 @@ import xarray as xr
 
 from jaxroof.errors import InputError, refusal, shown
 from jaxroof.io import netcdf_files, trace_files, zarr_store
-from jaxroof.io.atomic import replace_file
-from jaxroof.io.chunk_manifest import DAMAGE, check_ours
-from jaxroof.io.locks import Path
+from jaxroof.io.atomic import DAMAGE, Path, replace_file
+from jaxroof.io.chunk_manifest import check_ours
 from jaxroof.io.stored_format import (
     RESULTS,
     check_version,

@@ -10,13 +10,14 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-PIECE = 1 << 18  # values of a piece of an array that is written whole
+PIECE = 1 << 20  # values of a piece of an array that is written whole
 
 
 class Piece(NamedTuple):
-    """A piece of a chunk: its index inside the chunk, and its part of the grid."""
+    """A piece of a chunk: its index and its part inside the chunk, and its part of the grid."""
 
     place: Mapping[str, int]
+    within: Mapping[str, slice]
     part: Mapping[str, slice]
 
 
@@ -73,18 +74,28 @@ class Layout:
         counts = [-(-(part[dim].stop - part[dim].start) // inner[dim]) for dim in part]
         for index in itertools.product(*map(range, counts)):
             place = dict(zip(part, index, strict=True))
-            starts = {dim: part[dim].start + i * inner[dim] for dim, i in place.items()}
-            ends = {dim: min(at + inner[dim], part[dim].stop) for dim, at in starts.items()}
-            yield Piece(place, {dim: slice(starts[dim], ends[dim]) for dim in part})
+            starts = {dim: i * inner[dim] for dim, i in place.items()}
+            ends = {dim: min(at + inner[dim], size_of(part[dim])) for dim, at in starts.items()}
+            within = {dim: slice(starts[dim], ends[dim]) for dim in part}
+            yield Piece(place, within, {d: _moved(s, part[d].start) for d, s in within.items()})
 
     def points(self, number: int) -> int:
         """Return how many points a chunk has."""
         return count_points(self.part(number))
 
 
+def size_of(some: slice) -> int:
+    """Return how many values a slice has."""
+    return some.stop - some.start
+
+
+def _moved(some: slice, by: int) -> slice:
+    return slice(some.start + by, some.stop + by)
+
+
 def count_points(part: Mapping[str, slice]) -> int:
     """Return how many points a part of a grid has."""
-    return math.prod(some.stop - some.start for some in part.values())
+    return math.prod(map(size_of, part.values()))
 
 
 def cut(sizes: Mapping[str, int], most: int, whole: Collection[str] = ()) -> dict[str, int]:

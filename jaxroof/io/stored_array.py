@@ -1,4 +1,4 @@
-"""What a store says of an array, read and checked before the array is opened.
+"""What a store says of an array, checked before the array is opened, and what its files decode to.
 
 Kinds of arrays that jaxroof does not write may unpickle data, and so run code of the file's choice;
 sizes that do not fit are refused before memory is taken.
@@ -7,47 +7,45 @@ sizes that do not fit are refused before memory is taken.
 import dataclasses
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from zarr.storage import LocalStore, WrapperStore
 
-from jaxroof.errors import refusal, shown
-from jaxroof.io.locks import Path
+from jaxroof.errors import InputError, refusal, shown
+from jaxroof.io.atomic import DAMAGE, Path
 from jaxroof.limits import check_memory
 
 NUMBERS = [*(f"{kind}int{8 * size}" for kind in ("", "u") for size in (1, 2, 4, 8))]
-NAMES = ("bool", *NUMBERS, "float16", "float32", "float64", "complex64", "complex128")  # format 3
-TEXT, TEXT_CODEC = "string", "vlen-utf8"
-BYTES, ZSTD, CRC32C, SHARDED = "bytes", "zstd", "crc32c", "sharding_indexed"
-INDEX_CODECS = (BYTES, CRC32C)
+NAMES = ("bool", *NUMBERS, "float16", "float32", "float64", "complex64", "complex128")
+TEXT, SHARDED = "string", "sharding_indexed"
+KEYS = {"name": "v2", "configuration": {"separator": "."}}  # files are called 0.0
+INDEX = ("bytes", "crc32c")  # codecs of the index of a shard
 WIDEST = 1 << 16  # bytes of a text
 HELD = 128  # bytes of memory that a short text takes
-SUM = 4  # bytes of a CRC-32
-EMPTY = 2**64 - 1  # offset of a piece that a shard does not have
+LENGTH = 4  # bytes of the length of a text, of the number of texts, and of a CRC-32C
 ENTRY = 16  # bytes of a piece in the index of a shard
+EMPTY = 2**64 - 1  # offset of a piece that a shard does not have
+MAGIC = b"\x28\xb5\x2f\xfd"  # the first bytes of a Zstandard frame
+HEAD = 18  # bytes of the longest header of a frame
+WRONG_SIZE = "a file is not of the size of its chunk"
 
 
 @dataclasses.dataclass(frozen=True)
 class StoredArray:
     """An array of a store, checked: a file holds a chunk, and a chunk holds pieces."""
 
-    shape: tuple[int, ...]
     chunk: tuple[int, ...]
     piece: tuple[int, ...]
     dtype: np.dtype[Any] | None  # none for texts of any length
-    frame: int | None  # bytes that a piece decodes to; none for texts
-    sharded: bool = False  # with an index of its pieces at the end of the file
-
-    @property
-    def counts(self) -> tuple[int, ...]:
-        """Return how many pieces a chunk has along each dimension."""
-        return tuple(c // p for c, p in zip(self.chunk, self.piece, strict=True))
+    sharded: bool  # with an index of its pieces at the end of the file
 
     @property
     def index_size(self) -> int:
         """Return the bytes of the index of a shard."""
-        return ENTRY * math.prod(self.counts) + SUM
+        pieces = math.prod(self.chunk) // math.prod(self.piece)
+        return ENTRY * pieces + LENGTH if self.sharded else 0
 
     @property
     def itemsize(self) -> int:
@@ -56,93 +54,126 @@ class StoredArray:
 
 
 def arrays_of(path: Path, known: Mapping[str, Any]) -> dict[str, StoredArray]:
-    """Return the arrays that the metadata of a store describes.
+    """Return the arrays that the metadata of a store describes, by name.
 
     Raises: InputError for a data type, codecs or sizes that jaxroof does not write.
     """
-    return {
-        name.rpartition("/")[0]: _array_of(f"{os.fspath(path)}: {name}", about)
-        for name, about in known.items()
-        if "/" in name  # else it is that of the whole store
-    }
+    found = {}
+    for name, about in known.items():
+        where = f"{os.fspath(path)}: {name}/zarr.json"
+        try:
+            found[name] = _array_of(where, about)
+        except InputError:
+            raise
+        except DAMAGE as error:
+            raise refusal(where, "damaged: not the array that jaxroof wrote") from error
+    return found
 
 
 def _array_of(where: str, about: Mapping[str, Any]) -> StoredArray:
-    kind = about.get("data_type")
+    kind = about["data_type"]
     if kind not in (*NAMES, TEXT):
-        raise _no_kind(where, f"data_type {shown(kind)}")
-    keys, grid = about.get("chunk_key_encoding"), about.get("chunk_grid")
-    if keys != {"name": "v2", "configuration": {"separator": "."}}:
+        said = f"data_type {shown(kind)} is not accepted"
+        raise refusal(where, f"{said}; expected numbers, flags or texts")
+    if about["chunk_key_encoding"] != KEYS or about.get("storage_transformers"):
         raise refusal(where, "chunk_key_encoding: expected names of files such as 0.0")
-    if about.get("storage_transformers"):
-        raise refusal(where, "storage_transformers: expected none")
-    if not isinstance(grid, dict) or grid.get("name") != "regular":
+    codecs, first = about["codecs"], "vlen-utf8" if kind == TEXT else "bytes"
+    plain = (first, "zstd", "crc32c")
+    names, sharded = _names(codecs), ((SHARDED, plain, INDEX),)
+    if names not in (plain, sharded):
+        said = f"codecs {shown(names)} are not accepted"
+        raise refusal(where, f"{said}; expected {', '.join(plain)}, in shards or not")
+    if about["chunk_grid"]["name"] != "regular":
         raise refusal(where, "chunk_grid: expected a regular one")
-    shape = _sizes(where, about, "shape", 0)
-    chunk = _sizes(where, grid.get("configuration"), "chunk_shape", 1, len(shape))
-    codecs, piece = about.get("codecs"), chunk
-    outer = codecs[0] if isinstance(codecs, list) and len(codecs) == 1 else None
-    sharded = isinstance(outer, dict) and outer.get("name") == SHARDED
-    if isinstance(outer, dict) and sharded:
-        inner = outer.get("configuration")
-        piece = _sizes(where, inner, "chunk_shape", 1, len(shape))
-        if any(c % p for c, p in zip(chunk, piece, strict=True)):
-            raise refusal(where, "chunk_shape: expected pieces that divide a chunk")
-        assert isinstance(inner, dict)  # it has a chunk_shape
-        _check_codecs(where, inner.get("index_codecs"), INDEX_CODECS)
-        if inner.get("index_location", "end") != "end":
-            raise refusal(where, "index_location: expected the end")
-        codecs = inner.get("codecs")
-    _check_codecs(where, codecs, (TEXT_CODEC if kind == TEXT else BYTES, ZSTD, CRC32C))
+    chunk = piece = about["chunk_grid"]["configuration"]["chunk_shape"]
+    if names == sharded:
+        piece = codecs[0]["configuration"]["chunk_shape"]
+    for sizes, least in ((about["shape"], 0), (chunk, 1), (piece, 1)):
+        if not all(type(size) is int and size >= least for size in sizes):
+            raise refusal(where, "shape and chunk_shape: expected whole numbers")
+    if any(c % p for _, c, p in zip(about["shape"], chunk, piece, strict=True)):
+        raise refusal(where, "chunk_shape: expected pieces that divide a chunk")
     dtype = None if kind == TEXT else np.dtype(kind)
-    frame = None if dtype is None else math.prod(piece) * dtype.itemsize
-    return _checked(where, StoredArray(shape, chunk, piece, dtype, frame, sharded=sharded))
-
-
-def _checked(where: str, array: StoredArray) -> StoredArray:
-    """Return an array after checking that a piece of it, and its index, fit in memory."""
-    size = math.prod(array.piece) * array.itemsize + array.sharded * array.index_size
+    found = StoredArray(tuple(chunk), tuple(piece), dtype, names == sharded)
+    size = math.prod(piece) * found.itemsize + found.index_size
     check_memory(f"{where}: its chunks", size, "expected a store that jaxroof wrote")
-    return array
-
-
-def _sizes(
-    where: str, about: Any, key: str, least: int, dimensions: int | None = None
-) -> tuple[int, ...]:
-    """Return the lengths that metadata gives, checked to be whole numbers, one a dimension."""
-    sizes = about.get(key) if isinstance(about, dict) else None
-    whole = isinstance(sizes, list) and all(type(n) is int and n >= least for n in sizes)
-    wanted = len(about.get("shape") or ()) if whole and dimensions is None else dimensions
-    if not whole or len(sizes or ()) != wanted:
-        raise refusal(where, f"{key}: expected whole numbers, one a dimension")
-    return tuple(sizes or ())
+    return found
 
 
 def _names(codecs: Any) -> tuple[Any, ...]:
-    """Return the names of codecs, which metadata gives as objects or as bare names."""
-    listed = codecs if isinstance(codecs, list) else [codecs]
-    return tuple(codec.get("name") if isinstance(codec, dict) else codec for codec in listed)
+    """Return the names of codecs, with those inside of a shard."""
+    found: list[Any] = []
+    for codec in codecs:
+        name, about = codec["name"], codec.get("configuration", {})
+        if name != SHARDED:
+            found.append(name)
+        elif about.get("index_location", "end") == "end":
+            found.append((name, _names(about["codecs"]), _names(about["index_codecs"])))
+    return tuple(found)
 
 
-def _check_codecs(where: str, codecs: Any, expected: Sequence[str]) -> None:
-    """Check that codecs are those that jaxroof writes, in that order, of little-endian numbers.
+class CheckedStore(WrapperStore[LocalStore]):
+    """The files of a store, whose pieces are checked to decode to no more than their size."""
 
-    Raises: InputError for any other.
+    def __init__(self, store: LocalStore, arrays: Mapping[str, StoredArray]) -> None:
+        super().__init__(store)
+        self.arrays = arrays
+
+    async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
+        """Return the bytes of a file, or of a part of it.
+
+        Raises: ValueError for a frame of another size than that of its piece.
+        """
+        found = await super().get(key, prototype, byte_range)
+        array = self.arrays.get(key.rpartition("/")[0])
+        if found is not None and array is not None and not key.endswith("zarr.json"):
+            _check(found.as_numpy_array().data, array, byte_range is None)
+        return found
+
+
+def _check(text: memoryview, array: StoredArray, whole: bool) -> None:
+    """Check that the pieces in a file, or a piece or an index read from it, have their size."""
+    if array.sharded and not whole:
+        if bytes(text[:LENGTH]) == MAGIC:  # else it is the index, of the size that was asked for
+            _check_frame(text, array)
+    elif array.sharded:
+        index = np.frombuffer(text[-array.index_size : -LENGTH], "<u8").reshape(-1, 2)
+        for start, length in index.tolist():
+            if start != EMPTY:
+                _check_frame(text[start : start + length], array)
+    else:
+        _check_frame(text, array)
+
+
+def _check_frame(text: memoryview, array: StoredArray) -> None:
+    size, count = frame_size(bytes(text[:HEAD])), math.prod(array.piece)
+    if array.dtype is not None:
+        if size != count * array.dtype.itemsize:
+            raise ValueError(WRONG_SIZE)
+        return
+    if size is None or not LENGTH <= size <= LENGTH + count * (LENGTH + WIDEST):
+        raise ValueError(WRONG_SIZE)
+    from numcodecs import Zstd
+
+    if int.from_bytes(bytes(Zstd().decode(text[:-LENGTH]))[:LENGTH], "little") != count:
+        raise ValueError(WRONG_SIZE)
+
+
+def frame_size(head: bytes) -> int | None:
+    """Return the bytes that a Zstandard frame decodes to, None where its header does not say.
+
+    Source: RFC 8878, section 3.1.1.1.
+
+    >>> frame_size(bytes.fromhex("28b52ffd2010")), frame_size(b"no frame")
+    (16, None)
     """
-    names = _names(codecs)
-    for name in names:
-        if name not in expected:
-            raise _no_codec(where, name, expected)
-    if names != tuple(expected):
-        raise refusal(where, f"codecs: expected {', '.join(expected)}")
-    first = codecs[0].get("configuration") or {} if isinstance(codecs[0], dict) else {}
-    if names[0] == BYTES and first.get("endian", "little") != "little":
-        raise refusal(where, "codecs: expected little-endian numbers")
-
-
-def _no_kind(where: str, what: str) -> Exception:
-    return refusal(where, f"{what} is not accepted; expected numbers, flags or texts")
-
-
-def _no_codec(where: str, name: Any, expected: Sequence[str]) -> Exception:
-    return refusal(where, f"codec {shown(name)} is not accepted; expected {' or '.join(expected)}")
+    if not head.startswith(MAGIC) or len(head) < len(MAGIC) + 1:
+        return None
+    flags = head[len(MAGIC)]
+    single = flags >> 5 & 1
+    width = (single, 2, 4, 8)[flags >> 6]
+    start = len(MAGIC) + 1 + (0 if single else 1) + (0, 1, 2, 4)[flags & 3]
+    if not width or len(head) < start + width:
+        return None
+    size = int.from_bytes(head[start : start + width], "little")
+    return size + 256 if width == 2 else size

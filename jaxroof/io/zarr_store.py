@@ -1,10 +1,11 @@
 """A Zarr store: laid out once for the whole grid, written chunk by chunk, and read lazily.
 
-It uses Zarr format 3: a chunk of a result is one file, a shard of pieces with a CRC-32C each, and
-the manifest lists the finished chunks.
+zarr writes and reads the arrays (format 3): a chunk of a result is one file, a shard of pieces,
+each compressed by Zstandard, with a CRC-32C. The manifest lists the finished chunks.
 """
 
 import contextlib
+import dataclasses
 import json
 import math
 import os
@@ -12,56 +13,51 @@ import pathlib
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 import xarray as xr
+from xarray.backends import BackendArray
 from xarray.conventions import encode_dataset_coordinates
+from xarray.core import indexing
 
 from jaxroof.errors import refusal
-from jaxroof.io import zarr_format_3
-from jaxroof.io.atomic import os_errors, replace_file
+from jaxroof.io.atomic import Path, os_errors, replace_file
 from jaxroof.io.chunk_manifest import (
     END,
     HOME,
-    RECORD,
-    UNFINISHED,
     Files,
     append,
     check_ours,
     checksums,
     first_damaged,
-    is_changed,
     plan,
     record,
     refuse_links,
-    remove,
     write_lock,
-    write_manifest,
+    write_plan,
 )
-from jaxroof.io.layout import PIECE, Layout, Piece, cut, gathered
-from jaxroof.io.lazy_variable import lazy
-from jaxroof.io.locks import Path
+from jaxroof.io.layout import PIECE, Layout, Piece, cut, size_of
 from jaxroof.io.stored_format import check_version, stamped
-from jaxroof.io.zarr_format_3 import MARK
-from jaxroof.io.zarr_sizes import check_selected
+from jaxroof.limits import check_memory
 
 CHANGED = "is not as it was written; run the sweep again to mend it"
+UNFINISHED = {"unfinished": "chunks that are missing read as NaN, -1 or false; run the sweep again"}
 PROVEN = 1 << 26  # stores of fewer bytes are checked by CRC-32 before they are opened
-# dimensions of an array -> its shape, and the shapes of its chunks and pieces
-Shapes = Callable[[Sequence[str]], tuple[Sequence[int], Sequence[int], Sequence[int]]]
+HELD = 128  # bytes of memory that a short text takes
+REMEDY = "expected fewer values: choose some of the points"
+ROOT = "zarr.json"  # metadata of the whole store, and, in the folder of an array, of the array
+MARK = "_FillValue"  # attribute: this value is a missing one
+FILL: dict[str, Any] = {"f": np.nan, "c": np.nan, "i": -1, "u": 0, "b": False, "U": ""}
+LEVEL = 1  # of compression
+# dimensions of an array -> its shape, and the shapes of its chunks and of their pieces
+Shapes = Callable[[Sequence[str]], Sequence[Sequence[int]]]
 
 
 def create(
     path: Path, first: xr.Dataset, coordinates: xr.Dataset, layout: Layout, asked: Any
 ) -> None:
     """Lay out an empty store for a whole grid, given the results of its first piece."""
-    filled = [
-        str(name)
-        for name, values in first.data_vars.items()
-        if values.dtype.kind == "i" and MARK not in values.encoding
-    ]
     behind = {n: c for n, c in first.coords.items() if not set(c.dims) & set(layout.sizes)}
     whole = xr.Dataset(coords={**coordinates.coords, **behind})
     template = xr.Dataset(
@@ -70,42 +66,136 @@ def create(
         stamped(first).attrs,
     )
     sizes = {**{str(dim): size for dim, size in first.sizes.items()}, **layout.sizes}
+    every = sizes, {**sizes, **layout.chunk}, {**sizes, **layout.inner}
 
-    def shapes(dims: Sequence[str]) -> tuple[list[int], list[int], list[int]]:
-        every = sizes, {**sizes, **layout.chunk}, {**sizes, **layout.inner}
-        shape, chunk, piece = ([some[dim] for dim in dims] for some in every)
-        return shape, chunk, piece
+    def shapes(dims: Sequence[str]) -> Sequence[Sequence[int]]:
+        return [[some[dim] for dim in dims] for some in every]
 
-    _lay_out(path, template, whole, shapes, layout, asked, filled)
+    _lay_out(path, template, whole, shapes, layout, asked)
     reopen(path)
 
 
 def _lay_out(
-    path: Path,
-    data: xr.Dataset,
-    written: xr.Dataset,
-    shapes: Shapes,
-    layout: Layout,
-    asked: Any,
-    filled: Collection[str] = (),
+    path: Path, data: xr.Dataset, written: xr.Dataset, shapes: Shapes, layout: Layout, asked: Any
 ) -> None:
     """Write the plan of a store, with all metadata, and the values that are known.
 
     Arguments: ``data`` has every variable; ``written`` has the values; coordinates are not cut.
     """
+    import zarr
+
     variables, attributes = encode_dataset_coordinates(data)
-    known = {}
+    root = pathlib.Path(path)
     with os_errors(path):
+        group = zarr.open_group(os.fspath(path), mode="a", zarr_format=3)
         for name, variable in variables.items():
             shape, chunk, piece = shapes(list(map(str, variable.dims)))
-            uncut = [max(1, size) for size in shape], None
-            cuts = uncut if name in data.coords else (chunk, piece)
-            about = zarr_format_3.array_metadata(variable, shape, *cuts)
-            known[zarr_format_3.file_of(str(name))] = about
+            if name in data.coords:
+                chunk = piece = shape
+            array = _array(group, str(name), variable, shape, chunk, piece)
             if name in written.variables:
-                zarr_format_3.write_whole(path, str(name), about, written.variables[name])
-        names = list(map(str, data.data_vars)), list(map(str, data.coords))
-        write_manifest(path, *names, known, attributes, layout, asked, list(filled))
+                _write_whole(array, written.variables[name])
+        names = list(map(str, variables))
+        files = [f"{n}/{f.name}" for n in names for f in (root / n).iterdir() if f.name != ROOT]
+        found = {
+            "asked": asked,
+            "layout": dataclasses.asdict(layout),
+            "variables": list(map(str, data.data_vars)),
+            "coordinates": list(map(str, data.coords)),
+            "files": checksums(path, sorted(files)),
+            "metadata": {f"{n}/{ROOT}": json.loads((root / n / ROOT).read_bytes()) for n in names},
+            "attributes": _plain(attributes),
+        }
+        write_plan(path, found)
+
+
+def _array(group: Any, name: str, variable: xr.Variable, *sizes: Sequence[int]) -> Any:
+    """Return a new array of a store: dtype, dimensions and attributes of a variable, and sizes.
+
+    Raises: ValueError for values that are neither numbers, flags nor texts.
+    """
+    from zarr.codecs import Crc32cCodec, ZstdCodec
+
+    shape, chunk, piece = sizes
+    kind, fill = variable.dtype.kind, variable.encoding.get(MARK)
+    if kind not in FILL:
+        raise ValueError(f"values of {variable.dtype.name}")
+    in_shards = kind != "U" and list(chunk) != list(piece)
+    return group.create_array(
+        name,
+        shape=tuple(shape),
+        dtype=str if kind == "U" else variable.dtype,
+        shards=tuple(chunk) if in_shards else None,
+        chunks=tuple(max(1, size) for size in (piece if in_shards else chunk)),
+        compressors=[ZstdCodec(level=LEVEL), Crc32cCodec()],
+        fill_value=FILL[kind],
+        chunk_key_encoding={"name": "v2", "separator": "."},
+        dimension_names=tuple(map(str, variable.dims)),
+        attributes=_plain({**variable.attrs, **({} if fill is None else {MARK: int(fill)})}),
+        config={"write_empty_chunks": True},  # each chunk has its files
+        overwrite=True,
+    )
+
+
+def _write_whole(array: Any, variable: xr.Variable) -> None:
+    """Write all values of an array, chunk by chunk."""
+    sizes, chunks = (
+        {str(n): s for n, s in enumerate(some)} for some in (array.shape, array.chunks)
+    )
+    layout = Layout(sizes, chunks)
+    for number in range(layout.count):
+        part = tuple(layout.part(number).values())
+        array[part] = variable[part].values
+
+
+def _plain(attrs: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return attributes as JSON holds them."""
+    text = json.dumps(
+        {str(k): v for k, v in attrs.items()}, default=lambda v: np.asarray(v).tolist()
+    )
+    return json.loads(text)
+
+
+def write_region(
+    path: Path, number: int, layout: Layout, pieces: Iterable[tuple[Piece, xr.Dataset]]
+) -> Files:
+    """Write the results of one chunk, given piece by piece; return size and CRC-32 of its files.
+
+    A result that lacks a dimension is written by the first chunk, and its first piece, along it.
+    """
+    found, place, part = plan(path), layout.place(number), layout.part(number)
+    assert found is not None
+    values: dict[str, np.ndarray] = {}
+    with os_errors(path):
+        group = _opened(path, read_only=False)[0]
+        dims = {name: _dims(group[name]) for name in found["variables"]}
+        for piece, data in pieces:
+            for name in found["variables"]:
+                if _later(place, dims[name]) or _later(piece.place, dims[name]):
+                    continue
+                given = data.variables[name].values
+                if name not in values:
+                    known = dict(zip(dims[name], given.shape, strict=True))
+                    shape = [size_of(part[d]) if d in part else known[d] for d in dims[name]]
+                    values[name] = np.empty(shape, group[name].dtype)
+                inside = tuple(piece.within.get(dim, slice(None)) for dim in dims[name])
+                values[name][inside] = given
+        names = []
+        for name in [*values]:
+            names.append(f"{name}/{'.'.join(str(place.get(d, 0)) for d in dims[name]) or '0'}")
+            _remove(pathlib.Path(path, names[-1]))  # of a run that was stopped, or damaged
+            array = group[name].with_config({"write_empty_chunks": True})
+            array[tuple(part.get(dim, slice(None)) for dim in dims[name])] = values.pop(name)
+        return checksums(path, names)
+
+
+def _dims(array: Any) -> tuple[str, ...]:
+    return tuple(array.metadata.dimension_names or ())
+
+
+def _later(place: Mapping[str, int], dims: Sequence[str]) -> bool:
+    """Return whether a chunk or a piece is a later one along a dimension that an array lacks."""
+    return any(index for dim, index in place.items() if dim not in dims)
 
 
 def record_chunk(path: Path, number: int, files: Files, sums: Mapping[str, Any]) -> None:
@@ -114,140 +204,170 @@ def record_chunk(path: Path, number: int, files: Files, sums: Mapping[str, Any])
         append(path, {"chunk": number, "files": files, "sums": sums})
 
 
-def write_region(
-    path: Path, number: int, layout: Layout, pieces: Iterable[tuple[Piece, xr.Dataset]]
-) -> Files:
-    """Write the results of one chunk, piece by piece; return the size and CRC-32 of its files."""
-    found = plan(path)
-    assert found is not None
-    with os_errors(path):
-        names = zarr_format_3.write_region(path, found, number, layout, pieces)
-        return checksums(pathlib.Path(path), names)
-
-
-def _documents(
-    path: Path, found: Mapping[str, Any], attributes: Mapping[str, Any], marked: Sequence[str]
-) -> dict[str, Any]:
-    """Return all metadata of a store, by file.
-
-    Raises: InputError for an array of a kind that jaxroof does not write.
-    """
-    known: dict[str, Any] = zarr_format_3.documents(path, found, attributes, marked)
-    zarr_format_3.arrays(path, known)
-    return known
-
-
 def reopen(path: Path) -> None:
     """Mark a store as unfinished and restore all of its metadata."""
-    found = plan(path)
-    assert found is not None
-    attributes = {**found["attributes"], **UNFINISHED}
-    _mend(path, _documents(path, found, attributes, found.get("filled", ())))
+    _write_metadata(path, UNFINISHED)
 
 
 def finalise(path: Path, attrs: Mapping[str, Any], without: Collection[str] = ()) -> None:
     """Finish a store: write the attributes of the whole sweep, dropping those in ``without``."""
-    found = plan(path)
-    assert found is not None
-    kept = {name: text for name, text in found["attributes"].items() if name not in without}
-    every = _documents(path, found, {**kept, **attrs}, ())
-    _mend(path, every)
+    names = _write_metadata(path, attrs, without)
     with os_errors(path):
-        files = checksums(pathlib.Path(path), every)
+        files = checksums(path, names)
         if record(path).get(END, {}).get("files") != files:
             append(path, {"chunk": END, "files": files, "sums": {}})
 
 
-def _mend(path: Path, known: Mapping[str, Any]) -> None:
-    """Write the metadata files that are missing or differ, in their order."""
-    for name, content in known.items():
+def _write_metadata(
+    path: Path, attrs: Mapping[str, Any], without: Collection[str] = ()
+) -> list[str]:
+    """Write the metadata files of a store that are missing or differ; return the names of all."""
+    found = plan(path)
+    assert found is not None
+    arrays = {name.rpartition("/")[0]: about for name, about in found["metadata"].items()}
+    _checked(path, arrays)
+    kept = {name: text for name, text in found["attributes"].items() if name not in without}
+    whole = {
+        "zarr_format": 3,
+        "node_type": "group",
+        "attributes": {**kept, **attrs},
+        "consolidated_metadata": {"kind": "inline", "must_understand": False, "metadata": arrays},
+    }
+    every = {ROOT: whole, **found["metadata"]}  # that of the whole first: others read it first
+    for name, content in every.items():
         file, text = pathlib.Path(path, name), json.dumps(content, indent=2)
         with contextlib.suppress(OSError):
             if file.read_bytes() == text.encode():
                 continue
-        remove(file)
-        with os_errors(path):
-            file.parent.mkdir(parents=True, exist_ok=True)
+        _remove(file)
         with replace_file(file, path) as temporary:
             pathlib.Path(temporary).write_text(text, encoding="utf-8")
+    return list(every)
+
+
+def _remove(file: pathlib.Path) -> None:
+    """Remove a file before it is written again; a directory of that name is never removed."""
+    with os_errors(file):
+        file.unlink(missing_ok=True)
+        file.parent.mkdir(parents=True, exist_ok=True)
+
+
+def _checked(path: Path, known: Mapping[str, Any]) -> Any:
+    from jaxroof.io.stored_array import arrays_of
+
+    return arrays_of(path, known)
+
+
+def _opened(path: Path, read_only: bool = True) -> tuple[Any, dict[str, Any]]:
+    """Return the group of a store whose arrays are checked, and its attributes."""
+    import zarr
+
+    from jaxroof.io.stored_array import CheckedStore
+
+    known = json.loads(pathlib.Path(path, ROOT).read_bytes())
+    arrays = _checked(path, known["consolidated_metadata"]["metadata"])
+    store = CheckedStore(zarr.storage.LocalStore(path, read_only=read_only), arrays)
+    mode = "r" if read_only else "r+"
+    return zarr.open_group(store, mode=mode, zarr_format=3, use_consolidated=True), known[
+        "attributes"
+    ]
 
 
 def read(path: Path) -> xr.Dataset:
     """Return the Dataset of a finished store; its variables are read lazily.
 
     For a large store only the sizes of the files are checked here; other damage to a chunk is
-    detected by its CRC-32 when the chunk is read: that raises an InputError too.
+    detected by its CRC-32C when the chunk is read: that raises an InputError too.
     Raises: InputError for a store that is unfinished or damaged.
     """
+    where = os.fspath(path)
     refuse_links(path)
     found = plan(path)
     if found is None:
-        raise refusal(os.fspath(path), "not a .zarr file that jaxroof wrote, or one hardly begun")
+        raise refusal(where, "not a .zarr file that jaxroof wrote, or one hardly begun")
     layout, lines = Layout(**found["layout"]), record(path)
     done = len(layout.finished(lines))
     if done < layout.count or END not in lines:
-        if is_changed(path):
-            raise refusal(os.fspath(path), f"damaged: {HOME}/{RECORD} {CHANGED}")
         said = f"{done} of {layout.count} chunks are finished; run the sweep again to continue"
-        raise refusal(os.fspath(path), said)
-    files = [found["files"], *(line["files"] for line in lines.values())]
-    thorough = sum(size for some in files for size, _ in some.values()) < PROVEN
-    for some in files:
-        wrong = first_damaged(path, some, thorough)
-        if wrong is not None:
-            raise refusal(os.fspath(path), f"damaged: {wrong} {CHANGED}")
-    attributes, about = zarr_format_3.opened(path)
-    check_version(attributes, os.fspath(path))
-    arrays = zarr_format_3.arrays(path, about)
+        raise refusal(where, said)
+    files = {**found["files"]}
+    for line in lines.values():
+        files |= line["files"]
+    wrong = first_damaged(path, files, sum(size for size, _ in files.values()) < PROVEN)
+    if wrong is not None:
+        raise refusal(where, f"damaged: {wrong} {CHANGED}")
+    group, attributes = _opened(path)
+    check_version(attributes, where)
+    names = [*found["variables"], *found["coordinates"]]
+    known = {name: _variable(where, name, group[name]) for name in names}
     for name in found["coordinates"]:
-        check_selected(path, name, arrays[name])
-    # integers stay integers: -1 is not turned into NaN
-    data = xr.open_zarr(
-        os.fspath(path),
-        chunks=None,  # lazy without dask
-        mask_and_scale=False,
-        decode_times=False,
-        consolidated=True,
-        zarr_format=zarr_format_3.NUMBER,
-    )
-    for variable in data.variables.values():
-        fill = variable.attrs.pop(MARK, None)
-        variable.encoding = {MARK: int(fill)} if variable.dtype == np.int64 and fill else {}
-    # coordinates are short and not chunked like the results, so they are loaded now
-    coordinates = {name: data.variables[name].load() for name in found["coordinates"]}
-    variables = {
-        name: lazy(
-            path, name, data.variables[name], partial(check_selected, path, name, arrays[name])
-        )
-        for name in found["variables"]
-    }
-    known = {
-        name: variable if arrays[name].dtype is not None else _of_one_width(variable)
-        for name, variable in {**variables, **coordinates}.items()
-    }
+        known[name].load()  # they are short
+    attributes.pop("coordinates", None)
     return xr.Dataset(
-        {name: known[name] for name in variables},
-        {name: known[name] for name in coordinates},
-        data.attrs,
+        {name: known[name] for name in found["variables"]},
+        {name: known[name] for name in found["coordinates"]},
+        attributes,
     )
 
 
-def _of_one_width(texts: xr.Variable) -> xr.Variable:
-    """Return texts as an array of one width, as they were given."""
-    values = np.array(texts.values.tolist(), np.str_).reshape(texts.shape)
-    return xr.Variable(texts.dims, values, texts.attrs)
+def _variable(where: str, name: str, array: Any) -> xr.Variable:
+    """Return an array of a store as a variable that is read where it is used."""
+    attrs = array.attrs.asdict()
+    attrs.pop("coordinates", None)
+    fill = attrs.pop(MARK, None)  # integers stay integers: -1 is not turned into NaN
+    encoding = {MARK: int(fill)} if array.dtype == np.int64 and fill else {}
+    lazy: Any = indexing.LazilyIndexedArray(_Values(where, name, array))
+    variable = xr.Variable(_dims(array), lazy, attrs, encoding)
+    if array.dtype.kind in "biufc":
+        return variable
+    texts = np.array(variable.values.tolist(), np.str_).reshape(variable.shape)
+    return xr.Variable(variable.dims, texts, attrs)
+
+
+class _Values(BackendArray):
+    """The values of an array on disk (xarray's own way for a backend to be lazy)."""
+
+    def __init__(self, where: str, name: str, array: Any) -> None:
+        self.where, self.name, self.array = where, name, array
+        self.shape, self.dtype = array.shape, array.dtype
+
+    def __getitem__(self, key: Any) -> Any:
+        way = indexing.IndexingSupport.OUTER
+        return indexing.explicit_indexing_adapter(key, self.shape, way, self._at)
+
+    def _at(self, key: tuple[Any, ...]) -> np.ndarray:
+        """Return the values that an index, a slice or indices choose along each dimension.
+
+        Raises: TooLarge where they do not fit in memory; InputError for a damaged chunk.
+        """
+        lengths = zip(self.shape, key, strict=True)
+        many = [len(range(n)[k]) if isinstance(k, slice) else np.size(k) for n, k in lengths]
+        width = self.dtype.itemsize if self.dtype.kind in "biufc" else HELD
+        what = f"{self.where}: the values of {self.name}"
+        check_memory(what, math.prod(many) * width, REMEDY)
+        try:
+            return np.asarray(self.array.oindex[key])
+        except (RuntimeError, ValueError) as error:  # of a checksum, or of the decompression
+            said = f"damaged: {self.name}: {error}; run the sweep again to mend it"
+            raise refusal(self.where, said) from error
 
 
 def save(data: xr.Dataset, path: Path) -> None:
     """Write a whole Dataset as a finished store in a temporary directory, then replace ``path``."""
     target = pathlib.Path(path)
     check_ours(target)
+
+    def shapes(dims: Sequence[str]) -> Sequence[Sequence[int]]:
+        sizes = {dim: data.sizes[dim] for dim in dims}
+        piece = list(cut({dim: max(1, size) for dim, size in sizes.items()}, PIECE).values())
+        return list(sizes.values()), piece, piece
+
     with os_errors(path):
         temporary = pathlib.Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
         try:
             new = temporary / "new"
             (new / HOME).mkdir(parents=True)
-            _lay_out(new, data, data, _shapes_of(data), Layout({}, {}), None)
+            _lay_out(new, data, data, shapes, Layout({}, {}), None)
             append(new, {"chunk": 0, "files": {}, "sums": {}})
             finalise(new, {})
             with write_lock(path) if target.exists() else contextlib.nullcontext():
@@ -256,18 +376,3 @@ def save(data: xr.Dataset, path: Path) -> None:
                 new.rename(target)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _shapes_of(data: xr.Dataset) -> Shapes:
-    """Return how the arrays of a Dataset are cut: in chunks like those of dask, else in one."""
-    sizes = {str(dim): max(1, size) for dim, size in data.sizes.items()}
-    chunked = data.unify_chunks().chunksizes
-    chunks = {**sizes, **{str(dim): max(some) for dim, some in chunked.items()}}
-
-    def shapes(dims: Sequence[str]) -> tuple[list[int], list[int], list[int]]:
-        sizes = {dim: chunks[dim] for dim in dims}
-        piece = cut(sizes, PIECE)
-        chunk = gathered(sizes, piece, math.prod(sizes.values()))
-        return [data.sizes[dim] for dim in dims], list(chunk.values()), list(piece.values())
-
-    return shapes

@@ -23,20 +23,21 @@ from jaxroof.engine.runs.job import (
     different_sweep,
     fingerprint,
 )
-from jaxroof.engine.runs.job_size import check_chunks, searched_points
+from jaxroof.engine.runs.job_size import check_chunks, results_size, searched_points
 from jaxroof.engine.search import all_plans as every_plan
 from jaxroof.engine.search.problem import SearchProblem, axis_roles, check_searches
 from jaxroof.engine.search.search import best_of_each, search_dataset
 from jaxroof.errors import InputError, refusal
 from jaxroof.io import chunk_manifest as ledger
 from jaxroof.io import zarr_store
+from jaxroof.io.atomic import Path
 from jaxroof.io.layout import Layout, Piece, count_points, cut, gathered
-from jaxroof.io.locks import Path
 from jaxroof.io.stored_format import separated
 from jaxroof.limits import out_of_memory
 
 SEARCHED, TABULATED = 1 << 16, 1 << 18  # points of a piece, at most: about a second of work
 FEW = 1 << 10  # chunks beyond which they become larger: each is a file per result
+HELD = 1 << 28  # bytes of the results of a chunk, at most: they are in memory until it is written
 Sums = Mapping[str, Any]  # attributes that add up over the chunks
 # (path, layout, numbers of chunks) -> the number of each chunk, once it is written and recorded
 Elsewhere = Callable[[Path, Layout, Iterator[int]], Generator[int]]
@@ -75,7 +76,7 @@ def sweep(
         else:
             layout = Layout(**known["layout"])
             check_same(path, asked, known["asked"], about)
-            if chunk is not None and _recut(asked, chunk, layout) != layout.chunk:
+            if chunk is not None and chunk_layout(asked, chunk).chunk != layout.chunk:
                 most = math.prod(layout.chunk.values())
                 raise different_sweep(f"chunk: {most:,} points there, {chunk:,} here", path)
             wrong = ledger.first_damaged(path, known["files"], thorough=True)
@@ -102,7 +103,7 @@ def _finish(
     if begun and len(done) < layout.count:
         zarr_store.reopen(path)
     if begun:
-        ledger.remove_partials(path, lines)
+        ledger.remove_partials(path)
     missing = (number for number in range(layout.count) if number not in done)
     try:
         for number in missing if elsewhere is None else itertools.islice(missing, not begun):
@@ -247,22 +248,14 @@ def evaluate_sweep(asked: SweepJob, progress: Progress | None = None) -> xr.Data
 def chunk_layout(asked: SweepJob, chunk: int | None = None) -> Layout:
     """Return how a sweep is cut into chunks and pieces; the last axes stay whole where they fit.
 
-    A chunk of a long sweep is about a thousandth of it, so its files stay few, and has many pieces.
+    A chunk of a long sweep is about a thousandth of it, so its files stay few, and has many pieces,
+    whose results fit in memory together.
     Axes over choices of the recipe are never cut. The results may depend on different axes under
     different choices, so each piece needs every choice.
     """
     usual = max(1, min(SEARCHED, searched_points(asked))) if asked.searched else TABULATED
-    most = chunk or max(usual, asked.points // FEW)
-    sizes, piece = _cut(asked, min(usual, most))
-    return Layout(sizes, gathered(sizes, piece, most), piece)
-
-
-def _cut(asked: SweepJob, most: int) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the lengths of a sweep's axes, and of its parts of at most ``most`` points."""
+    points = HELD * asked.points // max(1, results_size(asked)[1])
+    most = chunk or max(usual, min(points, asked.points // FEW))
     sizes = {axis.name: len(axis) for axis in asked.axes}
-    return sizes, cut(sizes, most, [axis.name for axis in asked.axes if axis.choices])
-
-
-def _recut(asked: SweepJob, chunk: int, layout: Layout) -> Mapping[str, int]:
-    """Return the shape of the chunks of a store with ``chunk`` points; once they had no pieces."""
-    return _cut(asked, chunk)[1] if layout.piece is None else chunk_layout(asked, chunk).chunk
+    piece = cut(sizes, min(usual, most), [axis.name for axis in asked.axes if axis.choices])
+    return Layout(sizes, gathered(sizes, piece, most), piece)

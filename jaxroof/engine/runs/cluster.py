@@ -22,9 +22,9 @@ from jaxroof.engine.runs import chunked_sweep
 from jaxroof.engine.runs.job import SweepJob, check_same, fingerprint
 from jaxroof.errors import InputError, brief, refusal
 from jaxroof.io import chunk_manifest, zarr_store
+from jaxroof.io.atomic import Path
 from jaxroof.io.chunk_manifest import Files
 from jaxroof.io.layout import Layout
-from jaxroof.io.locks import Path
 from jaxroof.limits import check_bound, check_memory
 
 AHEAD = 10_000  # chunks that the scheduler holds at once

@@ -21,7 +21,7 @@ from jaxroof.engine.runs.chunked_sweep import chunk_layout, evaluate_sweep, sear
 from jaxroof.engine.runs.job import SweepJob
 from jaxroof.engine.runs.job_size import check_chunks, check_whole, chunk_sizes, whole_size
 from jaxroof.engine.search.problem import axis_roles, most_by_numpy
-from jaxroof.io.locks import Path
+from jaxroof.io.atomic import Path
 from jaxroof.limits import TooLarge
 
 FIRST, GROWTH, LAST = 8, 8, 1 << 15  # points of a sample: at first, by steps, at most

@@ -21,7 +21,7 @@ from jaxroof.engine.search.all_plans import list_all_plans as every_plan
 from jaxroof.engine.search.problem import check_searches
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
-from jaxroof.io.locks import Path
+from jaxroof.io.atomic import Path
 from jaxroof.records import checked, field_at
 from jaxroof.units import show
 

@@ -13,9 +13,8 @@ import xarray as xr
 from jaxroof.analyses.result_metadata import objective_of, parts_of
 from jaxroof.analyses.roofline_reading import is_roofline
 from jaxroof.errors import InputError, refusal, shown, unknown
-from jaxroof.io.atomic import replace_file
+from jaxroof.io.atomic import Path, replace_file
 from jaxroof.io.formats import check_placeable
-from jaxroof.io.locks import Path
 from jaxroof.views.plan_styles import is_parallel
 from jaxroof.views.text.plan import split_fields
 

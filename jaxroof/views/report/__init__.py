@@ -8,9 +8,8 @@ from collections.abc import Sequence
 import xarray as xr
 
 from jaxroof.errors import refusal
-from jaxroof.io.atomic import replace_file
+from jaxroof.io.atomic import Path, replace_file
 from jaxroof.io.formats import CSV, check_placeable, read_stamped
-from jaxroof.io.locks import Path
 from jaxroof.limits import check_memory
 from jaxroof.views.report.page import page
 from jaxroof.views.report.provenance import Result

@@ -20,6 +20,7 @@ from jaxroof.engine.runs import chunked_sweep
 from jaxroof.engine.runs import cluster as clusters
 from jaxroof.engine.runs.chunked_sweep import chunk_layout
 from jaxroof.engine.runs.job import fingerprint, sweep_job
+from jaxroof.engine.runs.job_size import results_size
 from jaxroof.errors import InputError
 from jaxroof.io import chunk_manifest as ledger
 from jaxroof.io import zarr_store
@@ -323,8 +324,8 @@ def test_without_dask_the_extra_is_named(tmp_path, jaxroof, monkeypatch):
 AXES = ("system.hbm_bandwidth", "system.slow_bandwidth")
 
 
-def test_a_larger_sweep_has_larger_chunks_of_pieces_and_not_many_more_of_them():
-    """So that neither its files nor the memory of a task grow with its points."""
+def test_a_larger_sweep_has_larger_chunks_of_pieces_that_fit_in_memory():
+    """So that its files grow less than its points, and the memory of a task does not."""
 
     def cut(points: int):
         plan = jr.Plan(data=32.0, tensor=8.0, pipeline=64.0, microbatch=1.0)
@@ -332,12 +333,14 @@ def test_a_larger_sweep_has_larger_chunks_of_pieces_and_not_many_more_of_them():
         inputs = jr.Inputs(model=model, plan=plan, system=system, global_batch=4096.0)
         side = round(points**0.5)
         axes = {name: np.linspace(1e12, 2e12, side) for name in AXES}
-        layout = chunk_layout(sweep_job(jr.published, inputs, axes=axes, searched=False))
+        asked = sweep_job(jr.published, inputs, axes=axes, searched=False)
+        layout = chunk_layout(asked)
         assert math.prod(layout.inner.values()) <= chunked_sweep.TABULATED
+        assert results_size(asked, layout.chunk)[1] <= chunked_sweep.HELD
         return layout, math.prod(layout.chunk.values())
 
     usual, size = cut(10**7)
     assert size <= chunked_sweep.TABULATED
     large, larger = cut(4 * 10**9)
-    assert 4 * 10**9 / chunked_sweep.FEW / 2 < larger <= 4 * 10**9 / chunked_sweep.FEW
-    assert usual.count < large.count <= 2 * chunked_sweep.FEW
+    assert larger > 4 * size
+    assert usual.count < large.count <= 4 * chunked_sweep.FEW
