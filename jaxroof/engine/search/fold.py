@@ -17,9 +17,13 @@ from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jaxroof.engine.grid.compile_cache import keep_programs
-from jaxroof.engine.search.minima import block_minima, running_minima
-from jaxroof.engine.search.packed_inputs import PackedInputs
-from jaxroof.engine.search.second_pass import Objective, SecondPass, exact_winners
+from jaxroof.engine.search.second_pass import (
+    Objective,
+    SecondPass,
+    block_minima,
+    exact_winners,
+    running_minima,
+)
 from jaxroof.estimator import Estimator
 from jaxroof.records import replace_at
 
@@ -38,6 +42,36 @@ class Plans(NamedTuple):
     rows: dict[str, Array]  # part -> each plan's row in the table of the part
     split: Array  # index of each plan's split
     counts: Array  # number of plans without padding [problem]
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["numbers", "columns"],
+    meta_fields=["whole", "single"],
+)
+@dataclasses.dataclass(frozen=True)
+class PackedInputs:
+    """Inputs whose plain numbers are one array."""
+
+    numbers: Array  # values of the leaves without dimensions [number]
+    columns: list[Array]  # the other leaves
+    whole: Any  # the structure of the inputs
+    single: tuple[bool, ...]  # whether each leaf has no dimensions
+
+    @classmethod
+    def of(cls, inputs: Any) -> "PackedInputs":
+        """Return the inputs with their plain numbers as one array."""
+        leaves, whole = jax.tree.flatten(inputs)
+        single = tuple(np.ndim(leaf) == 0 for leaf in leaves)
+        numbers = [leaf for leaf, plain in zip(leaves, single, strict=True) if plain]
+        columns = [leaf for leaf, plain in zip(leaves, single, strict=True) if not plain]
+        return cls(np.array(numbers, np.float64), columns, whole, single)
+
+    def inputs(self) -> Any:
+        """Return the inputs."""
+        numbers, columns = iter(self.numbers), iter(self.columns)
+        leaves = [next(numbers if plain else columns) for plain in self.single]
+        return jax.tree.unflatten(self.whole, leaves)
 
 
 Distinct = dict[str, dict[str, Array]]  # part -> plan field -> distinct rows [row]

@@ -3,7 +3,7 @@
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence, Sized
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,15 +13,20 @@ from jaxroof.engine.grid.chunks import (
     chunk_shape,
     iter_chunks,
     one_later,
+    pad_points,
     padded_slice,
 )
 from jaxroof.engine.search import fold as folding
-from jaxroof.engine.search.candidates import Sizes, SortedPlans, shared_sizes
-from jaxroof.engine.search.device_blocks import call_size
+from jaxroof.engine.search.candidates import (
+    PreparedPlans,
+    Sizes,
+    SortedPlans,
+    distinct_part_rows,
+    shared_sizes,
+)
 from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, plans_that_fit
-from jaxroof.engine.search.packed_inputs import PackedInputs
-from jaxroof.engine.search.packed_plans import pack_plans
 from jaxroof.engine.search.problem import AxisRoles, SearchProblem
+from jaxroof.estimator import Estimator, reads
 
 EVERY = 1 << 18  # objectives of one problem that are kept, so that no plan is weighed twice
 
@@ -69,7 +74,7 @@ def _folds(
     varied = {p: np.append(v, np.repeat(v[:1], lead - len(v))) for p, v in group.varied.items()}
     for place in iter_chunks(axes, shape):
         here = padded_slice(axes, place, shape)
-        lanes = PackedInputs.of(spread(group.inputs, here[first:]))
+        lanes = folding.PackedInputs.of(spread(group.inputs, here[first:]))
         fits = plans_that_fit(question.estimator, group, here)
         # plans beyond the largest limit of the call cannot win and are not folded
         reach = np.pad(fits.reshape(len(fits), -1).max(axis=1), (0, lead - len(fits)))
@@ -127,3 +132,73 @@ def fold_config(
 
 def _largest_split(plans: SortedPlans) -> int:
     return int(np.bincount(plans.split).max()) if len(plans) else 1
+
+
+NARROW = np.iinfo(np.uint16).max  # plans whose numbers are all this small take half the memory
+
+
+@functools.lru_cache(maxsize=2)
+def pack_plans(
+    estimator: Estimator, ready: PreparedPlans, sizes: Sizes
+) -> tuple[folding.Distinct, folding.Plans]:
+    """Return the distinct rows of each part and the plans of several problems, both padded."""
+    count = np.array([len(q) for q in ready.plans])
+    largest = max((int(c.max(initial=0)) for q in ready.plans for c in q.plans.values()), default=0)
+    narrow = np.uint16 if max(largest, *sizes.rows, 0) <= NARROW else np.uint32
+    together = ready.every
+
+    def square(values: np.ndarray, kind: Any) -> Any:
+        rows = np.ones((sizes.questions, sizes.plans), kind)
+        for row, column in zip(rows, np.split(values, np.cumsum(count)[:-1]), strict=False):
+            row[: len(column)] = column
+            row[len(column) :] = column[-1] if len(column) else 0
+        return rows
+
+    distinct: folding.Distinct = {}
+    numbers = {}
+    found, _ = distinct_part_rows(estimator, ready)
+    for (name, (first, number)), size in zip(found.items(), sizes.rows, strict=True):
+        fields = reads(estimator.parts[name])
+        distinct[name] = {
+            f: pad_points(together[f][first].astype(np.float64), size) for f in fields
+        }
+        numbers[name] = square(number, narrow)
+    plans = folding.Plans(
+        fields={f: square(column, narrow) for f, column in together.items()},
+        rows=numbers,
+        split=square(np.concatenate([q.split for q in ready.plans]), np.int32),
+        counts=np.pad(count, (0, sizes.questions - len(count))),
+    )
+    return folding.replicate(distinct), folding.replicate(plans)
+
+
+Array = Any  # a NumPy array on the host, a JAX array on the devices
+
+
+NUMBER = 8  # bytes
+RESIDENT = 2048  # threads in flight on a multiprocessor (CUDA C++ Programming Guide, table 28)
+SHARE = 1 / 16  # of a device's memory that the block minima of one call may take
+
+
+class CallSize(NamedTuple):
+    """The most that one call gives each device."""
+
+    lanes: int  # machines times limits
+    cells: int  # block minima, or plans of the second pass
+
+
+CPU = CallSize(lanes=1024, cells=1 << 23)  # the lanes stay in the cache of a core
+
+
+def call_size(device: Any) -> CallSize:
+    """Return the most that one call gives a device.
+
+    A GPU gets a lane for each thread that its multiprocessors keep in flight, and as many cells as
+    a share of its memory holds. Whatever says nothing of its memory is treated as a CPU core.
+    """
+    multiprocessors = getattr(device, "core_count", None)
+    memory = (device.memory_stats() or {}).get("bytes_limit")
+    if device.platform == "cpu" or not multiprocessors or not memory:
+        return CPU
+    lanes, cells = multiprocessors * RESIDENT, int(memory * SHARE) // NUMBER
+    return CallSize(max(CPU.lanes, lanes), max(CPU.cells, cells))

@@ -8,7 +8,7 @@ import numpy as np
 from jaxroof.engine.grid.axes import replace_all
 from jaxroof.engine.search import fold as folding
 from jaxroof.engine.search.candidates import PreparedPlans, distinct_part_rows
-from jaxroof.engine.search.packed_plans import pack_plans
+from jaxroof.engine.search.folded import pack_plans
 from jaxroof.engine.search.problem import SearchProblem
 
 

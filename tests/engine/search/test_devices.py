@@ -14,8 +14,8 @@ import xarray as xr
 from places import ROOT
 
 import jaxroof as jr
-from jaxroof.engine.search import device_blocks, folded
-from jaxroof.engine.search.device_blocks import CPU, call_size
+from jaxroof.engine.search import folded
+from jaxroof.engine.search.folded import CPU, call_size
 
 DEVICES = 8
 AXES = {  # 11 bandwidths: no multiple of the devices
@@ -75,8 +75,8 @@ def test_a_core_gets_what_its_cache_holds(device):
 
 def test_a_gpu_gets_a_lane_for_every_thread_in_flight():
     small = call_size(Device("gpu", 60, {"bytes_limit": 2**34}))
-    assert small.lanes == 60 * device_blocks.RESIDENT
-    assert small.cells * device_blocks.NUMBER == 2**34 * device_blocks.SHARE
+    assert small.lanes == 60 * folded.RESIDENT
+    assert small.cells * folded.NUMBER == 2**34 * folded.SHARE
     large = call_size(Device("gpu", 120, {"bytes_limit": 2**36}))
     assert large.lanes == 2 * small.lanes
     assert large.cells == 4 * small.cells

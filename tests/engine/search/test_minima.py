@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxroof.engine.search.minima import block_minima, running_minima
+from jaxroof.engine.search.second_pass import block_minima, running_minima
 
 PLANS, LANES, BLOCK = 24, 3, 8
 VALUES = np.random.default_rng(0).random((PLANS, LANES))

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 
 import jaxroof as jr
-from jaxroof.engine.search.packed_inputs import PackedInputs
+from jaxroof.engine.search.fold import PackedInputs
 from jaxroof.records import leaves, replace_at
 
 
