@@ -2,10 +2,11 @@
 
 import dataclasses
 import functools
+import importlib
 import inspect
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +23,46 @@ from jaxroof.structure import map_numbers
 FEWEST = 16  # smallest number of placements that a program is compiled for
 TIE = 1e-12  # relative; on a tie the plan that needs less memory wins, then the smaller
 FAR = 1e300  # larger than any objective; finite, so that the arithmetic has no infinities
+
+
+class Column(NamedTuple):
+    """Values of a detail; its dimensions come after those that the inputs broadcast over."""
+
+    values: Any
+    dims: tuple[str, ...] = ()
+    about: Mapping[str, Any] | None = None  # attributes, by default those of the field it fills
+    label: bool = False  # whether it names the places along a dimension
+
+
+class Rows(NamedTuple):
+    """What a detail gives: columns by name, and attributes of the whole."""
+
+    columns: Mapping[str, Column]
+    attrs: Mapping[str, Any] = {}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Detail:
+    """Results along a further dimension, such as stage or operation, of one plan or of many.
+
+    ``rows`` is a pure function of inputs, recipe and its own keyword-only options.
+    """
+
+    rows: Callable[..., Rows]
+    report: tuple[type[Any], ...] = ()  # the records whose fields its columns are
+    # raises InputError in words for inputs and a recipe that it does not take
+    check: Callable[[Any, Any], None] | None = None
+    one_by_one: bool = False  # whether ``rows`` takes numbers alone, not arrays
+
+
+def details_in(module: str) -> Callable[[], Mapping[str, Detail]]:
+    """Return a function that reads ``DETAILS`` of a module, which is imported when it is asked."""
+
+    def details() -> Mapping[str, Detail]:
+        found: Mapping[str, Detail] = importlib.import_module(module).DETAILS
+        return found
+
+    return details
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -76,6 +117,10 @@ class Estimator:
     shorthand: Mapping[str, str] = dataclasses.field(default_factory=dict)
     # (settings, axes, machine) -> settings and axes without names that stand for several fields
     expand: Callable[..., tuple[dict[str, Any], dict[str, Any]]] | None = None
+    # results along a further dimension, by name; see ``details_in``
+    details: Callable[[], Mapping[str, Detail]] = dict
+    # (inputs, recipe) -> parts of the objective by displayed name, finer than those of the report
+    contributions: Callable[[Any, Any], Mapping[str, Any]] | None = None
     # reasonable inputs, for help texts and for the tests that every estimator must pass
     example: Callable[[], Any] | None = None
     about: str = ""  # one sentence: the question it answers

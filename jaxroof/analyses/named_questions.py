@@ -10,11 +10,9 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-import xarray as xr
-
 from jaxroof.analyses.evaluate import plan_paths, resolve_settings
 from jaxroof.engine.grid.given_axes import expanded
-from jaxroof.errors import refusal, unknown
+from jaxroof.errors import refusal
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import estimator as named
 
@@ -55,75 +53,6 @@ def by_name(question: Callable[..., Result]) -> Callable[..., Result]:
         return question(found, inputs, **given, settings={**first, **chosen})
 
     return asked
-
-
-def layers(
-    inputs: Any = None,
-    recipe: Any = None,
-    *,
-    estimator: str | None = None,
-    settings: Mapping[str, Any] | None = None,
-    **more: Any,
-) -> xr.Dataset:
-    """Return the operations of one layer and one microbatch under one plan, as `jaxroof layers`.
-
-    Arguments: ``inputs`` is a record, or settings that make one; ``settings`` and ``more`` change
-    them, as in ``evaluate``. The estimator is that of the record, by default ``training``; others
-    are ``published`` and ``unfused``. See ``training_layers`` for what comes back.
-    Raises: InputError for settings that are missing, unknown or out of range, and without a plan.
-
-    >>> data = layers(model="llama3-8b", system="h100-nvs8", global_batch=8, dp=8)
-    >>> str(data.operation.values[0])
-    'qkv'
-    """
-    return _of_one_plan("layers", inputs, recipe, estimator, {**(settings or {}), **more})
-
-
-def schedule(
-    inputs: Any = None,
-    recipe: Any = None,
-    *,
-    estimator: str | None = None,
-    settings: Mapping[str, Any] | None = None,
-    **more: Any,
-) -> xr.Dataset:
-    """Return a step under each of several pipeline schedules, as `jaxroof schedule`.
-
-    Arguments are as in ``layers``, and those of ``training_schedule`` (``schedules``, ``chunks``,
-    ``sends``), or of the study's schedules (``first`` and ``last`` too).
-    Raises: InputError for settings that are missing, unknown or out of range, and without a plan.
-
-    >>> data = schedule(model="llama3-8b", system="h100-nvs8", global_batch=8, pp=2, tp=2)
-    >>> "1f1b" in data.schedule.values
-    True
-    """
-    return _of_one_plan("schedule", inputs, recipe, estimator, {**(settings or {}), **more})
-
-
-OF_ONE_PLAN = {  # question, estimator -> the function, in a module of its name
-    ("layers", "training"): "training_layers",
-    ("layers", "published"): "layers",
-    ("layers", "unfused"): "unfused_layers",
-    ("schedule", "training"): "training_schedule",
-    ("schedule", "published"): "schedule",
-}
-
-
-def _of_one_plan(
-    question: str, inputs: Any, recipe: Any, estimator: str | None, more: Mapping[str, Any]
-) -> xr.Dataset:
-    asked = named(estimator) if estimator else estimator_for({} if inputs is None else inputs)
-    if (question, asked.name) not in OF_ONE_PLAN:
-        able = [name for one, name in OF_ONE_PLAN if one == question]
-        raise unknown("estimator", asked.name, f"estimator with {question}", able)
-    home = OF_ONE_PLAN[question, asked.name]
-    function = getattr(importlib.import_module(f"jaxroof.analyses.{home}"), home)
-    options = {name: more[name] for name in inspect.signature(function).parameters if name in more}
-    given = {name: value for name, value in more.items() if name not in options}
-    if isinstance(inputs, Mapping | None):
-        inputs, given = plan_paths(asked, {**(inputs or {}), **given}), {}
-    found: xr.Dataset = function(inputs, recipe, settings=given, **options)
-    return found
 
 
 def estimator_for(inputs: Any) -> Estimator:

@@ -1,6 +1,5 @@
 """Run a sweep file: a search, a table, every plan, the parts of one plan, or elasticities."""
 
-import importlib
 import math
 import os
 import pathlib
@@ -9,9 +8,11 @@ from functools import partial
 
 import xarray as xr
 
+from jaxroof.analyses.one_plan import layers
 from jaxroof.config.fit_file import asks_for_stages, sampled_stages, stages_of_file
 from jaxroof.config.sweep_file import Sweep, _axes, read_sweep
 from jaxroof.config.toml_reader import errors_in_file, load
+from jaxroof.engine.details import detail
 from jaxroof.engine.grid.axes import Axis
 from jaxroof.engine.grid.chunks import Progress
 from jaxroof.engine.runs.chunked_sweep import evaluate_sweep
@@ -25,12 +26,6 @@ from jaxroof.errors import InputError
 from jaxroof.io.formats import ZARR, check_writable, write
 
 JOBS = ("step", "plans")  # answers over a grid that may be long
-WHOLE = {  # the parts of one plan: answer, estimator -> function and its module
-    ("layers", "training"): ("training_layers", "jaxroof.analyses.training_layers"),
-    ("layers", "published"): ("layers", "jaxroof.analyses.layers"),
-    ("layers", "unfused"): ("unfused_layers", "jaxroof.analyses.unfused_layers"),
-    ("stages", "pipeline"): ("stages_of", "jaxroof.analyses.stages"),
-}
 
 
 def run(
@@ -137,10 +132,9 @@ def _whole(sweep: Sweep, axes: Sequence[Axis] | None = None) -> xr.Dataset:
     if sweep.answer == "elasticities":
         options = {"axes": _axes(sweep) if axes is None else axes, **sweep.options}
         return elasticities(sweep.estimator, sweep.inputs, sweep.recipe, **options)
-    function, module = WHOLE[sweep.answer, sweep.estimator.name]
-    answer = getattr(importlib.import_module(module), function)
-    found: xr.Dataset = answer(sweep.inputs, sweep.recipe)
-    return found
+    if sweep.answer == "layers":
+        return layers(sweep.inputs, sweep.recipe, estimator=sweep.estimator)
+    return detail(sweep.estimator, sweep.answer, sweep.inputs, sweep.recipe)
 
 
 def job_of_file(path: str, trust: bool) -> SweepJob:

@@ -21,11 +21,12 @@ from places import GOLDEN
 import jaxroof as jr
 from jaxroof import schedules
 from jaxroof.analyses.evaluate import resolve_settings
-from jaxroof.analyses.trace import network_of, of_visits
 from jaxroof.errors import InputError
 from jaxroof.estimators import estimator
+from jaxroof.estimators.mlp_pipeline.details import network_of
 from jaxroof.estimators.mlp_pipeline.program import program
 from jaxroof.estimators.mlp_pipeline.recipe import PROFILES, Profile
+from jaxroof.estimators.pipelines import event_rows, visit_rows
 from jaxroof.io.trace_events import is_trace, side_by_side, trace_of
 from jaxroof.io.trace_files import COLOURS
 from jaxroof.records import checked, with_named_absences
@@ -280,7 +281,8 @@ def test_visits_of_a_schedule_with_sends_and_sums():
     start = np.array([[0.0, 0.0], [0.0, 2.0], [0.0, 3.0], [6.0, 0.0]])
     end = start + np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 2.0], [2.0, 0.0]])
     leave = np.array([[1.0, 0.0], [0.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
-    found = of_visits(table, start, end, leave=leave, synchronisation=[0.5, 0.0])
+    rows = event_rows(visit_rows(table, start, end, leave=leave, synchronisation=[0.5, 0.0]))
+    found = trace_of({name: column.values for name, column in rows.columns.items()}, {})
     columns = ("kind", "device", "start", "duration")
     assert list(zip(*(found[name].values.tolist() for name in columns), strict=True)) == [
         ("forward", 1, 0.0, 1.0),

@@ -8,7 +8,7 @@ import pytest
 from schedule_figures import in_flight
 
 import jaxroof as jr
-from jaxroof.analyses.schedule_results import SCHEDULES
+from jaxroof.estimators.pipelines import SCHEDULES
 from jaxroof.views.trace_blocks import shares
 
 PLAN = {"data": 2, "tensor": 8, "pipeline": 4}

@@ -9,8 +9,8 @@ import pytest
 
 import jaxroof as jr
 from jaxroof.analyses.fastest_plans import OF_LAYER
-from jaxroof.analyses.training_layers import OPERATIONS
 from jaxroof.config.uncertainty_file import read_uncertain
+from jaxroof.estimators.training.details import OPERATIONS
 from jaxroof.estimators.training.report import TrainingReport
 
 SWEEPS = Path(jr.__file__).parents[1] / "sweeps" / "uncertain"

@@ -15,7 +15,7 @@ from schedule_figures import in_flight
 
 import jaxroof as jr
 from jaxroof import schedules
-from jaxroof.analyses.schedule_results import SCHEDULES
+from jaxroof.estimators.pipelines import SCHEDULES
 from jaxroof.estimators.published.scheduled_step import (
     NOTHING,
     Extra,

@@ -5,8 +5,9 @@ import tracemalloc
 
 import pytest
 
-from jaxroof.analyses import trace
+import jaxroof as jr
 from jaxroof.engine.runs import dry_run
+from jaxroof.estimators.mlp_pipeline import details
 from jaxroof.limits import DISK, MEMORY
 
 SWEEP = """
@@ -116,11 +117,11 @@ def test_events_are_counted_before_they_are_made(line, said, file, jaxroof):
 
 def test_the_events_that_are_counted_are_those_that_are_made(monkeypatch):
     counted = []
-    monkeypatch.setattr(trace, "check_memory", lambda what, size, remedy: counted.append(size))
+    monkeypatch.setattr(details, "check_memory", lambda what, size, remedy: counted.append(size))
     asked = {"model.layers": 4, "model.hidden": 512, "system": "distir-a", "plan.data": 1}
     asked |= {"plan.tensor": 1, "plan.pipeline": 2, "plan.microbatches": 2}
-    data = trace.trace("pipeline", asked, profile="distir-a")
-    assert counted == [trace.EVENT * data.sizes["event"]]
+    data = jr.trace("pipeline", asked, profile="distir-a")
+    assert counted == [details.EVENT * data.sizes["event"]]
 
 
 def test_a_limit_that_is_set_is_the_limit(file, monkeypatch, jaxroof):

@@ -105,6 +105,7 @@ ORDER = [  # the rooms: each imports itself and those that stand before it, no o
     "schedules",
     "catalog",
     "engine.grid",
+    "engine.details",
     "engine.search",
     "engine.sensitivity",
     "engine.uncertainty",

@@ -7,9 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from jaxroof.analyses.schedule import schedule as published_schedule
-from jaxroof.analyses.trace import trace
-from jaxroof.analyses.training_schedule import training_schedule
+from jaxroof.analyses.one_plan import schedule, trace
 from jaxroof.app.answers.memory import with_plan
 from jaxroof.app.question import Asked
 from jaxroof.app.state import SCHEDULES
@@ -85,8 +83,7 @@ def schedules(found: Asked, data: xr.Dataset) -> Schedules:
     Raises: InputError where the plan has no pipeline, or no schedule allows it.
     """
     inputs = _planned(found, data)
-    of = training_schedule if found.estimator is training else published_schedule
-    result = of(inputs, found.recipe, schedules=SCHEDULES)
+    result = schedule(inputs, found.recipe, estimator=found.estimator, schedules=SCHEDULES)
     rows = []
     for name in SCHEDULES:
         row = result.sel(schedule=name)

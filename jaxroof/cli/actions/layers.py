@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxroof.analyses.unfused_layers import unfused_layers
+from jaxroof.analyses.one_plan import unfused_layers
 from jaxroof.catalog.lookup import model, system
 from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.arguments import PLAN_FIELDS, SHORT, parse_settings

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from jaxroof.analyses.layers import layers as layers_of
+from jaxroof.analyses.one_plan import layers as layers_of
 from jaxroof.catalog.lookup import model, system
 from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.arguments import SHORT, parse_settings, whole_plan

@@ -5,8 +5,7 @@ from typing import Any
 
 import xarray as xr
 
-from jaxroof.analyses.schedule import layer_equivalents, schedule
-from jaxroof.analyses.schedule_results import check_schedules
+from jaxroof.analyses.one_plan import schedule
 from jaxroof.catalog.lookup import model, system
 from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.arguments import parse_settings, whole_plan
@@ -14,6 +13,8 @@ from jaxroof.cli.actions.console import OPTION_OF, say_all
 from jaxroof.cli.actions.schedule_options import chunks_of, sends_of, simulating, traced
 from jaxroof.cli.counts import parse_count
 from jaxroof.errors import refusal
+from jaxroof.estimators.pipelines import check_schedules
+from jaxroof.estimators.published.details import layer_equivalents
 from jaxroof.estimators.published.inputs import Inputs, Plan
 from jaxroof.estimators.published.recipe import Recipe
 from jaxroof.estimators.published.step import published
@@ -91,7 +92,7 @@ def _title(
 
 def _trace(path: str, inputs: Inputs, recipe: Recipe, asked: dict[str, Any]) -> None:
     """Write or draw every visit of one schedule."""
-    from jaxroof.analyses.trace import trace
+    from jaxroof.analyses.one_plan import trace
 
     fields = ("model", "system", "precision", "global_batch", "plan")
     events = trace("published", {f: getattr(inputs, f) for f in fields}, **vars(recipe), **asked)

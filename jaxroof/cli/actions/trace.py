@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from jaxroof.analyses.trace import trace
+from jaxroof.analyses.one_plan import trace
 from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.arguments import parse_settings
 from jaxroof.cli.actions.console import say_all

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from jaxroof.analyses.training_layers import training_layers
+from jaxroof.analyses.one_plan import training_layers
 from jaxroof.analyses.training_question import training_step
 from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.console import OPTION_OF, console, say_all

@@ -6,15 +6,15 @@ from typing import Any
 
 import xarray as xr
 
-from jaxroof.analyses.schedule_results import check_schedules
+from jaxroof.analyses.one_plan import training_schedule
 from jaxroof.analyses.training_question import TrainingStep, filled_settings, training_step
-from jaxroof.analyses.training_schedule import training_schedule
 from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.console import OPTION_OF, say_all
 from jaxroof.cli.actions.schedule_options import chunks_of, sends_of, simulating, traced
 from jaxroof.cli.actions.training_plan import changed_settings, left_open, plan_settings
 from jaxroof.cli.counts import parse_count
 from jaxroof.errors import refusal
+from jaxroof.estimators.pipelines import check_schedules
 from jaxroof.schedules import CHUNKED
 from jaxroof.views.text.answers.schedule import answer
 from jaxroof.views.text.plan import heading
@@ -85,7 +85,7 @@ def _title(model_name: str, system_name: str, asked: TrainingStep, data: xr.Data
 
 def _trace(path: str, asked: TrainingStep, how: dict[str, Any]) -> None:
     """Write or draw every visit of one schedule."""
-    from jaxroof.analyses.trace import trace
+    from jaxroof.analyses.one_plan import trace
 
     every = {field.name: getattr(asked.inputs, field.name) for field in fields(asked.inputs)}
     given = {name: value for name, value in every.items() if value is not None}

@@ -104,7 +104,7 @@ def _coordinate(axis: Axis, path: str) -> str:
     return leaf if leaf != axis.name else path.replace(".", "_")
 
 
-MISSING = {"f": np.nan, "i": -1}  # missing value by dtype kind
+MISSING: dict[str, Any] = {"f": np.nan, "i": -1, "U": ""}  # missing value by dtype kind
 
 
 def stack_choices(axes: Sequence[Axis], found: Sequence[Columns]) -> Columns:

@@ -9,6 +9,8 @@ import numpy as np
 
 from jaxroof.engine.grid.axes import Axis
 
+EACH = ""  # as a choice of an axis: each of its points is a program of its own
+
 
 class Program(NamedTuple):
     """A recipe, and the numeric axes of the points that it evaluates."""
@@ -32,6 +34,7 @@ def programs(axes: Sequence[Axis], recipe: Any) -> list[Program]:
             chosen |= {key: column[some[0]] for key, column in axis.choices.items()}
             here[axis.name] = dataclasses.replace(axis.at(some), choices={})
         numbers = tuple(axis for axis in here.values() if axis.columns)
+        chosen.pop(EACH, None)
         made = dataclasses.replace(recipe, **chosen) if chosen else recipe
         found.append(Program(made, numbers))
     return found

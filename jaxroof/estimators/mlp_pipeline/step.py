@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from jaxroof.catalog import lookup as named
 from jaxroof.errors import refusal
-from jaxroof.estimator import Estimator, ProgramSizes
+from jaxroof.estimator import Estimator, ProgramSizes, details_in
 from jaxroof.estimators.mlp_pipeline.cold_start import Handout, handout
 from jaxroof.estimators.mlp_pipeline.costs import prices
 from jaxroof.estimators.mlp_pipeline.event_counts import counts
@@ -237,4 +237,5 @@ pipeline = Estimator(
     names={"model": named.mlp, "system": named.labelled_system},
     sizing=ProgramSizes(sizes, fitted, exact, batch),
     example=example,
+    details=details_in("jaxroof.estimators.mlp_pipeline.details"),
 )

@@ -5,12 +5,12 @@ Source: docs/models/transformer_model.md, sections 7 to 9.
 
 import functools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import network as network_of
-from jaxroof.estimator import Estimator
+from jaxroof.estimator import Estimator, details_in
 from jaxroof.estimators.published.inputs import Inputs, Plan
 from jaxroof.estimators.published.layer_time import LayerTimes, layer_times
 from jaxroof.estimators.published.legality import RULES, VERDICTS, lacked
@@ -255,6 +255,13 @@ def example() -> Inputs:
     )
 
 
+def contributions(inputs: Inputs, recipe: Recipe) -> "Mapping[str, Number]":
+    """Return the seconds that every operation adds to the step."""
+    from jaxroof.estimators.published.step_breakdown import contributions as found
+
+    return found(inputs, recipe)
+
+
 published = Estimator(
     name="published",
     about=QUESTIONS["published"],
@@ -281,4 +288,6 @@ published = Estimator(
     names={"model": named.model_with_choices, "system": named.labelled_system},
     shorthand={"sequence": "model.sequence"},
     example=example,
+    details=details_in("jaxroof.estimators.published.details"),
+    contributions=contributions,
 )

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from jaxroof.catalog import lookup as named
 from jaxroof.catalog.models import Model
 from jaxroof.catalog.system import System
-from jaxroof.estimator import Estimator
+from jaxroof.estimator import Estimator, details_in
 from jaxroof.estimators.published import ledger
 from jaxroof.estimators.published.inputs import Booking, Precision
 from jaxroof.estimators.published.ledger import Costs, Ledger, Work
@@ -479,4 +479,5 @@ unfused = Estimator(
     names={"model": named.model_with_choices, "system": named.labelled_system},
     example=example,
     about=QUESTIONS["unfused"],
+    details=details_in("jaxroof.estimators.published.unfused_details"),
 )

@@ -5,7 +5,7 @@ Source: docs/models/training_step_today.md and docs/models/parameters_flops_memo
 
 from jaxroof.catalog import lookup as named
 from jaxroof.catalog.chip import Chip
-from jaxroof.estimator import Estimator
+from jaxroof.estimator import Estimator, details_in
 from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.estimators.training import interval as bounds
 from jaxroof.estimators.training.envelope import inside
@@ -201,4 +201,5 @@ training = Estimator(
     shorthand=SHORTHAND,
     expand=expand_settings(timed=True),
     example=example,
+    details=details_in("jaxroof.estimators.training.details"),
 )

@@ -8,10 +8,46 @@ import xarray as xr
 from rich.table import Table
 from rich.text import Text
 
-from jaxroof.analyses.unfused_layers import GIGA, MILLI, SHEET, TERA
 from jaxroof.estimators.published.unfused import BLOCK_NAMES, DIVIDED, Inputs, Recipe, Report
 from jaxroof.views.text.tables import plain_table
 
+TERA: float = 1e12
+GIGA: float = 1e9
+MILLI: float = 1e-3
+
+
+SHEET = {  # column of the published tables, in order: our name, and the SI size of its unit
+    "flops_fwd": ("flops_forward", TERA),
+    "activation_in_mem": ("activation_in", GIGA),
+    "activation_in_other_mem": ("activation_other", GIGA),
+    "activation_out_mem": ("activation_out", GIGA),
+    "activation_buffer": ("kept", GIGA),
+    "weights_mem": ("weights", GIGA),
+    "total_mem_fwd": ("traffic_forward", GIGA),
+    "flops_bwd": ("flops_backward", TERA),
+    "activation_grad_mem": ("activation_gradients", GIGA),
+    "weights_grad_mem": ("weight_gradients", GIGA),
+    "total_mem_bwd": ("traffic_backward", GIGA),
+    "comm_bwd": ("message_backward", GIGA),
+    "comm_bwd_type": ("communication_backward", None),
+    "comm_size": ("group", 1.0),
+    "comm_fwd": ("message_forward", GIGA),
+    "comm_fwd_type": ("communication_forward", None),
+    "t_comp_fwd": ("compute_forward", MILLI),
+    "t_mem_fwd": ("memory_forward", MILLI),
+    "t_comp_bwd": ("compute_backward", MILLI),
+    "t_mem_bwd": ("memory_backward", MILLI),
+    "intensity": ("intensity", 1.0),
+    "t_fwd": ("work_forward", MILLI),
+    "t_bwd": ("work_backward", MILLI),
+    "comm_topology": ("topology", None),
+    "t_comm_fwd": ("links_forward", MILLI),
+    "t_comm_bwd": ("links_backward", MILLI),
+    "t_total_fwd": ("time_forward", MILLI),
+    "t_total_bwd": ("time_backward", MILLI),
+    "frac_t_comm_fwd": ("links_share_forward", 1.0),
+    "frac_t_comm_bwd": ("links_share_backward", 1.0),
+}
 SUMS = {  # line of the published summary: our name, the SI size of its unit, and the unit
     "activation_buffer": ("kept", GIGA, "GB"),
     "weights_mem": ("weights", GIGA, "GB"),

@@ -17,7 +17,7 @@ import xarray as xr
 from places import GOLDEN
 
 import jaxroof as jr
-from jaxroof.analyses.unfused_layers import SHEET, unfused_layers
+from jaxroof.analyses.one_plan import unfused_layers
 from jaxroof.estimators.published import operations as training_operations
 from jaxroof.estimators.published.inputs import STUDY
 from jaxroof.estimators.published.unfused import (
@@ -33,7 +33,7 @@ from jaxroof.estimators.published.unfused import (
 )
 from jaxroof.estimators.published.unfused import blocks as eager_blocks
 from jaxroof.records import checked, replace_at
-from jaxroof.views.text.unfused import SUMS, cells
+from jaxroof.views.text.unfused import SHEET, SUMS, cells
 
 FOLDER = GOLDEN / "unfused"
 PUBLISHED = {"mlp": "mlp", "attention": "sa"}  # our block: theirs

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import xarray as xr
 
-from jaxroof.analyses.unfused_layers import unfused_question
+from jaxroof.analyses.one_plan import question_of
 from jaxroof.estimators.published.unfused import unfused
 from jaxroof.views.text import training_layers
 from jaxroof.views.text import unfused as blocks
@@ -28,7 +28,7 @@ def answer(data: xr.Dataset, width: int) -> Iterator[Said]:
 
 
 def _blocks(data: xr.Dataset, width: int) -> Iterator[Said]:
-    inputs, recipe = unfused_question(data)
+    inputs, recipe = question_of(data)
     report = unfused.evaluate(inputs, recipe)
     yield from quiet(*blocks.block_tables(data, width))
     yield from usual(blocks.sums_table(report, int(inputs.model.layers)))

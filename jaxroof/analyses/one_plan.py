@@ -1,0 +1,244 @@
+"""One plan in detail: its layer by operation, its stages, its step under schedules or by event.
+
+Each is a detail that its estimator declares; see ``jaxroof.engine.details``.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import xarray as xr
+
+from jaxroof.analyses.evaluate import plan_paths, resolve_settings, settled
+from jaxroof.analyses.named_questions import estimator_for
+from jaxroof.engine.details import detail, options_of, rows_of
+from jaxroof.engine.grid.axes import AxisValues
+from jaxroof.engine.grid.dataset import provenance
+from jaxroof.engine.grid.given_axes import expanded, resolved
+from jaxroof.errors import refusal, unknown
+from jaxroof.estimator import Estimator
+from jaxroof.estimators import HOMES
+from jaxroof.estimators import estimator as named
+from jaxroof.io.trace_events import trace_of
+from jaxroof.records import checked
+
+LAYERED = ("training", "published", "unfused")
+SCHEDULED = ("training", "published")
+TRACED = ("pipeline", "training", "published")
+
+
+def layers(
+    inputs: Any = None,
+    recipe: Any = None,
+    *,
+    estimator: Estimator | str | None = None,
+    axes: AxisValues | None = None,
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> xr.Dataset:
+    """Return the operations of one layer and one microbatch under one plan, as `jaxroof layers`.
+
+    Arguments: ``inputs`` is a record, or settings that make one; ``settings`` and ``more`` change
+    them, as in ``evaluate``. The estimator is that of the record, by default ``training``; others
+    are ``published`` and ``unfused``. ``axes`` are as in ``tabulate``, each a dimension.
+    Returns: a Dataset over ``operation`` of FLOP and seconds in both directions, and of what else
+    the estimator knows of an operation.
+    Raises: InputError for settings that are missing, unknown or out of range, and without a plan.
+
+    >>> data = layers(model="llama3-8b", system="h100-nvs8", global_batch=8, dp=8)
+    >>> str(data.operation.values[0])
+    'qkv'
+    """
+    asked = _named("layers", LAYERED, estimator, inputs)
+    return _asked("layers", asked, inputs, recipe, axes, {**(settings or {}), **more})
+
+
+def training_layers(inputs: Any, recipe: Any = None, **more: Any) -> xr.Dataset:
+    """Return one row per operation of an average layer and one microbatch, under one plan.
+
+    Arguments are as in ``layers``. Messages are what nothing hides of them; ``launch limit`` is
+    what waiting for the host adds.
+    Returns: a Dataset over ``operation`` of seconds and FLOP in both directions, the share of the
+    layer's time and the rate over the 16-bit peak; ``kind`` says what an operation is. The seconds
+    sum to the layer's. Operations that take no time are left out.
+    Raises: InputError for settings that are unknown or out of range, and for a plan that is not
+    given or not legal.
+
+    >>> plan = {"plan.data": 8, "plan.tensor": 8}
+    >>> data = training_layers(
+    ...     {"model": "llama3-70b", "system": "h100-nvs8", "global_batch": 64, **plan}
+    ... )
+    >>> data.operation.values[:3].tolist(), round(float(data.share.sum()), 12)
+    (['qkv', 'attention', 'attention output'], 1.0)
+    """
+    return layers(inputs, recipe, estimator="training", **more)
+
+
+def unfused_layers(inputs: Any, recipe: Any = None, **more: Any) -> xr.Dataset:
+    """Return one row per operator of one layer: the MLP block, then the attention block.
+
+    Arguments are as in ``layers``.
+    Returns: a Dataset over ``operation`` of FLOP, bytes, messages and seconds in both directions.
+    Its coordinates name the block, the collectives and the links. An operator that does not
+    communicate has a message of NaN and a group of -1.
+    Raises: InputError for inputs that are out of range or incomplete.
+    """
+    return layers(inputs, recipe, estimator="unfused", **more)
+
+
+def stages(
+    settings: Mapping[str, Any] | None = None, /, *, axes: AxisValues | None = None, **more: Any
+) -> xr.Dataset:
+    """Return work, idle time and memory of every stage; settings as in ``jr.evaluate("pipeline")``.
+
+    Returns: a Dataset over ``stage``: seconds of its visits, shares of the step, bytes.
+    Raises: InputError for settings that are missing, unknown (with the nearest name) or out of
+    range, and for a plan that breaks a rule.
+
+    >>> plan = {"plan.data": 1, "plan.tensor": 1, "plan.pipeline": 2, "plan.microbatches": 4}
+    >>> found = stages(plan, model="mlp-xs", system="distir-a", profile="distir-a")
+    >>> [round(float(share), 3) for share in found.idle_share]
+    [0.181, 0.181]
+    """
+    return _asked("stages", named("pipeline"), {**(settings or {}), **more}, None, axes, {})
+
+
+def schedule(
+    inputs: Any = None,
+    recipe: Any = None,
+    *,
+    estimator: Estimator | str | None = None,
+    axes: AxisValues | None = None,
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> xr.Dataset:
+    """Return a step under each of several pipeline schedules, as `jaxroof schedule`.
+
+    Arguments are as in ``layers``; ``schedules`` are their names; ``chunks`` the stages per device
+    in schedules with several; ``sends`` between stages are ``"overlapped"`` with work,
+    ``"blocking"`` or ``"free"``. With ``published``, ``first`` and ``last`` are the extra time and
+    weights of the first and the last stage, in units of one layer (0.1 for an embedding, 0.8 for a
+    head).
+    Returns: a Dataset over ``schedule`` and ``device``. A schedule that does not allow the plan
+    keeps its row: its numbers are missing and ``reason`` says why. DualPipe stores every weight
+    twice.
+    Raises: InputError for settings that are missing, unknown or out of range, for an illegal plan,
+    and if no schedule allows the plan.
+
+    >>> data = schedule(model="llama3-8b", system="h100-nvs8", global_batch=8, pp=2, tp=2)
+    >>> "1f1b" in data.schedule.values
+    True
+    """
+    asked = _named("schedule", SCHEDULED, estimator, inputs)
+    return _asked("schedule", asked, inputs, recipe, axes, {**(settings or {}), **more})
+
+
+def training_schedule(inputs: Any, recipe: Any = None, **more: Any) -> xr.Dataset:
+    """Return the time and memory of a training step under each of several pipeline schedules.
+
+    Arguments are as in ``schedule``; ``chunks`` are by default the plan's ``interleave``, or 2;
+    ``sends`` are by default as the software sends.
+    Returns: a Dataset over ``schedule`` and ``device``, with the 80 % interval of each step time.
+    The step times are those of ``evaluate``, but for ``sends`` that are given. A schedule that does
+    not allow the plan keeps its row: its numbers are missing and ``reason`` says why.
+    Raises: InputError for settings that are unknown or out of range, for an illegal plan, and if no
+    schedule allows the plan.
+
+    >>> plan = {"plan.tensor": 8, "plan.pipeline": 4, "global_batch": 32}
+    >>> data = training_schedule({"model": "llama3-70b", "system": "h100-nvs8", **plan})
+    >>> fastest = data.isel(schedule=int(data.step_time.values.argmin()))
+    >>> str(fastest.schedule.values)
+    'dualpipe'
+    """
+    return schedule(inputs, recipe, estimator="training", **more)
+
+
+def trace(
+    estimator: str = "pipeline", settings: Mapping[str, Any] | None = None, /, **more: Any
+) -> xr.Dataset:
+    """Return every event of one step: a Dataset over ``event``, in program order.
+
+    Arguments: ``settings`` and ``more`` as of ``evaluate``. An MLP (``"pipeline"``) is traced
+    operation by operation, in the order of its recipe; a transformer (``"training"``,
+    ``"published"``) visit by visit, under a ``schedule`` and with the other arguments of
+    ``schedule``.
+    Returns: name, kind and phase of each event, its device (numbered from 1, stages innermost,
+    replicas outermost), replica, tensor rank, stage, microbatch, start and duration [s]. ``write``
+    makes a .json of it that Chrome and Perfetto open, ``plot.timeline`` a picture.
+    Raises: InputError for settings that are missing, unknown (with the nearest name), out of range
+    or not allowed.
+
+    >>> mlp = {"model.layers": 4, "model.hidden": 512, "system": "distir-a"}
+    >>> plan = {"data": 1, "tensor": 1, "pipeline": 2, "microbatches": 2}
+    >>> asked = {**mlp, **{f"plan.{field}": degree for field, degree in plan.items()}}
+    >>> trace("pipeline", asked, profile="distir-a").sizes["event"]
+    56
+    """
+    if estimator not in TRACED:
+        raise unknown("", estimator, "estimator with traces", TRACED)
+    asked, chosen = named(estimator), {**(settings or {}), **more}
+    for path, value in chosen.items():
+        if getattr(value, "shape", ()):
+            raise refusal(path, "a trace is of one configuration; expected one number")
+    options = {name: chosen.pop(name) for name in options_of(asked, "events") if name in chosen}
+    inputs, recipe = _settled(asked, chosen, None, {})
+    inputs, (columns, attrs) = rows_of(asked, "events", inputs, recipe, **options)
+    events = {name: column.values for name, column in columns.items()}
+    return trace_of(events, provenance(asked, inputs, recipe, **attrs))
+
+
+def question_of(data: xr.Dataset) -> tuple[Any, Any]:
+    """Return the inputs and the recipe of one plan from the attributes of its detail."""
+    numbers, choices = (json.loads(data.attrs[name]) for name in ("inputs", "recipe"))
+    inputs, recipe = resolve_settings(named(data.attrs["estimator"]), {**numbers, **choices})
+    return checked(inputs), recipe
+
+
+# ---- Settings or records in, checked inputs out -------------------------------------------------
+
+
+def _named(
+    question: str, able: tuple[str, ...], estimator: Estimator | str | None, inputs: Any
+) -> Estimator:
+    """Return the estimator of a question: the one that is given, else that of the inputs."""
+    if isinstance(estimator, str) and estimator in HOMES:
+        estimator = named(estimator)
+    found = estimator or estimator_for({} if inputs is None else inputs)
+    if isinstance(found, str) or question not in found.details():
+        name = found if isinstance(found, str) else found.name
+        raise unknown("estimator", name, f"estimator with {question}", able)
+    return found
+
+
+def _asked(
+    name: str,
+    estimator: Estimator,
+    inputs: Any,
+    recipe: Any,
+    axes: AxisValues | None,
+    given: Mapping[str, Any],
+) -> xr.Dataset:
+    own = options_of(estimator, name)
+    options = {key: value for key, value in given.items() if key in own}
+    chosen = {key: value for key, value in given.items() if key not in own}
+    if isinstance(inputs, Mapping | None):
+        inputs, chosen = plan_paths(estimator, {**(inputs or {}), **chosen}), {}
+    if axes is None:
+        inputs, recipe = _settled(estimator, inputs, recipe, chosen)
+    elif isinstance(inputs, Mapping):
+        choices = vars(recipe) if recipe is not None else {}
+        every, axes = expanded(estimator, {**choices, **inputs}, axes)
+        inputs, recipe = resolve_settings(estimator, every, axes)
+    else:
+        inputs, recipe, _, axes = resolved(estimator, inputs, recipe, chosen, axes)
+    return detail(estimator, name, inputs, recipe, axes=axes, **options)
+
+
+def _settled(
+    estimator: Estimator, inputs: Any, recipe: Any, chosen: Mapping[str, Any]
+) -> tuple[Any, Any]:
+    if estimator.name != "training":
+        return settled(estimator, inputs, recipe, chosen)
+    from jaxroof.analyses.training_question import training_step
+
+    return training_step(inputs, recipe, chosen)

@@ -1,0 +1,218 @@
+"""A step under pipeline schedules, side by side or visit by visit, whichever estimator times it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxroof import schedules as pipelines
+from jaxroof.errors import InputError, refusal, shown, spelled, unknown
+from jaxroof.estimator import Column, Rows
+from jaxroof.schedules.clock import Sends
+from jaxroof.schedules.table import BACKWARD, FORWARD, IDLE, WEIGHT, Schedule, in_flight
+from jaxroof.structure import results
+
+SCHEDULES: tuple[str, ...] = ("1f1b", "interleaved", "zb-h1", "dualpipe")
+FLAGS = {
+    "allowed": "The schedule allows the plan",
+    "memory_fits": "Memory is at most the usable capacity, on every device",
+    "feasible": "Every verdict holds",
+}
+COUNTS = {
+    "in_flight": "Most forwards held at once, each of one microbatch in one stage",
+    "copies": "Copies of every weight",
+    "stage_layers": "Layers of a stage",
+}
+NONE = -1  # no such place
+VISITS = {  # kind of visit: its kind as an event, its name
+    FORWARD: ("forward", "Forward"),
+    BACKWARD: ("backward", "Backward"),
+    WEIGHT: ("weight", "Weight gradient"),
+}
+EVENT = ("name", "kind", "phase", "device", "replica", "tensor", "stage", "microbatch")
+EVENT = (*EVENT, "start", "duration")
+
+
+# ---- What is asked ------------------------------------------------------------------------------
+
+
+def check_schedules(names: Sequence[str] | str, where: str = "schedules") -> list[str]:
+    """Return the names of schedules, or the one name, after checking them.
+
+    Raises: InputError for a name that is unknown (with the nearest) or repeated.
+    """
+    given = [names] if isinstance(names, str) else list(names)
+    listed = [spelled(name, pipelines.NAMES) for name in given]
+    for name in listed:
+        if name not in pipelines.NAMES:
+            raise unknown(where, name, "schedule", pipelines.NAMES)
+        if listed.count(name) > 1:
+            raise refusal(where, f"{name}: given twice; expected each once")
+    if not listed:
+        raise refusal(where, f"expected at least one of {', '.join(pipelines.NAMES)}")
+    return listed
+
+
+def check_sends(sends: Sends | str) -> Sends:
+    """Return a kind of sends, by name or itself.
+
+    Raises: InputError for an unknown name, with the nearest.
+    """
+    members = {kind.value: kind for kind in Sends}
+    if not isinstance(sends, Sends) and sends not in members:
+        raise unknown("sends", str(sends), "kind of sends", members)
+    return sends if isinstance(sends, Sends) else members[sends]
+
+
+def check_chunks(chunks: int) -> int:
+    """Return a number of stages per device after checking it.
+
+    Raises: InputError if it is not a whole number of at least 1.
+    """
+    if not isinstance(chunks, int | np.integer) or isinstance(chunks, bool) or chunks < 1:
+        raise refusal("chunks", f"expected a whole number of at least 1, given {shown(chunks)}")
+    return int(chunks)
+
+
+def check_pipeline(inputs: Any) -> None:
+    """Check that a plan has a pipeline.
+
+    Raises: InputError if it has one stage.
+    """
+    if inputs.plan.pipeline < 2:
+        what = "a schedule is of a pipeline; expected 2 stages or more"
+        raise refusal("plan: pipeline", f"{what}, given {int(inputs.plan.pipeline)}")
+
+
+def microbatches_of(inputs: Any) -> int:
+    """Return the microbatches of a step on one data-parallel rank, under the plan of the inputs."""
+    return int(inputs.global_batch) // int(inputs.plan.data * inputs.plan.microbatch)
+
+
+# ---- Side by side -------------------------------------------------------------------------------
+
+
+def counts(pipeline: Schedule, stage_layers: int) -> dict[str, np.ndarray]:
+    """Return the whole-number properties of a schedule."""
+    return {
+        "in_flight": in_flight(pipeline),
+        "copies": np.asarray(int(pipeline.routes)),
+        "stage_layers": np.asarray(stage_layers),
+    }
+
+
+def side_by_side(
+    names: Sequence[str],
+    row: Callable[[str], Mapping[str, Any]],
+    inputs: Any,
+    limit: float,
+    closed_form: float | None = None,
+) -> dict[str, Column]:
+    """Return the results of all schedules over their names and devices.
+
+    A schedule that does not allow the plan keeps its row: its numbers are missing and ``reason``
+    says why.
+    Arguments: ``row`` gives numbers, or arrays over devices, by name; ``limit`` is the memory that
+    a step may fill [B]; ``closed_form`` the step time by it, where that is another [s].
+    Raises: InputError if no schedule allows the plan.
+    """
+    found: dict[str, dict[str, np.ndarray]] = {}
+    reasons: dict[str, str] = {}
+    for name in names:
+        try:
+            found[name] = {field: np.asarray(value) for field, value in row(name).items()}
+        except InputError as error:
+            reasons[name] = str(error)
+    if not found:
+        told = "; ".join(dict.fromkeys(reasons.values()))
+        raise InputError(told if len(names) == 1 else f"no schedule allows the plan: {told}")
+    columns: dict[str, Column] = {}
+    for field, value in next(iter(found.values())).items():
+        missing = np.full_like(value, -1 if value.dtype.kind == "i" else np.nan)
+        values = np.stack([found[name][field] if name in found else missing for name in names])
+        about = _about("1", COUNTS[field]) if field in COUNTS else None
+        columns[field] = Column(values, ("schedule", "device")[: values.ndim], about)
+    many = microbatches_of(inputs)
+    columns["memory_limit"] = Column(limit, (), _about("B", "Memory that a step may fill"))
+    words = "Microbatches of a step on one data-parallel rank"
+    columns["microbatches"] = Column(many, (), _about("1", words))
+    if closed_form is not None:
+        words = "Step time by the closed form of the estimator"
+        columns["step_time_closed_form"] = Column(closed_form, (), _about("s", words))
+    allowed = np.array([name in found for name in names])
+    fits = np.array([n in found and bool(np.all(found[n]["memory"] <= limit)) for n in names])
+    for name, flags in zip(FLAGS, (allowed, fits, allowed & fits), strict=True):
+        columns[name] = Column(flags, ("schedule",), _about("1", FLAGS[name]))
+    why = np.array([reasons.get(name, "") for name in names], dtype=np.str_)
+    about = {"long_name": "Why a schedule does not allow the plan"}
+    columns["reason"] = Column(why, ("schedule",), about)
+    names, devices = np.array(names, dtype=np.str_), np.arange(int(inputs.plan.pipeline))
+    for dim, places, words in (
+        ("schedule", names, "Schedule"),
+        ("device", devices, "Device of the pipeline"),
+    ):
+        columns[dim] = Column(places, (dim,), {"long_name": words}, label=True)
+    return columns
+
+
+def arrays(report: Any) -> dict[str, Any]:
+    """Return the results of a record by their names."""
+    return results(report)
+
+
+def _about(unit: str, words: str) -> dict[str, str]:
+    return {"units": unit, "long_name": words}
+
+
+# ---- Visit by visit -----------------------------------------------------------------------------
+
+
+def visit_rows(
+    table: Schedule,
+    start: Any,
+    end: Any,
+    *,
+    leave: Any = None,
+    synchronisation: Any = None,
+    update: Any = None,
+) -> list[tuple[Any, ...]]:
+    """Return the visits of a schedule as events, ordered by timestep; see ``EVENT``.
+
+    Arguments: ``start`` and ``end`` of each visit [timesteps, devices] [s]; ``leave`` is how long
+    sending each visit's output occupies its device afterwards; ``synchronisation`` is the time that
+    each device communicates with its replicas after all its visits, ``update`` what the update of
+    its parameters takes then [s].
+    """
+    start, end = np.asarray(start, np.float64), np.asarray(end, np.float64)
+    kept = np.zeros_like(start) if leave is None else np.asarray(leave, np.float64)
+    found: list[tuple[Any, ...]] = []
+    for t, device in np.argwhere(table.kind != IDLE).tolist():
+        place = (device + 1, NONE, NONE, int(table.stage[t, device]), table.microbatch[t, device])
+        kind, name = VISITS[int(table.kind[t, device])]
+        begun, done = float(start[t, device]), float(end[t, device])
+        found.append((name, kind, kind, *place, begun, done - begun))
+        if kept[t, device] > 0.0:
+            found.append(("Send", "send", kind, *place, done, float(kept[t, device])))
+    done = np.where(table.kind != IDLE, end + kept, 0.0).max(axis=0)
+    ends = (("Data-parallel sums", "all-reduce", synchronisation), ("Update", "optimizer", update))
+    for name, kind, seconds in ends:
+        each = np.zeros(table.devices) if seconds is None else np.asarray(seconds, np.float64)
+        for device in np.flatnonzero(each > 0.0).tolist():
+            place = (device + 1, NONE, NONE, NONE, NONE)
+            took = float(each[device])
+            found.append((name, kind, "end", *place, float(done[device]), took))
+        done = done + each
+    return found
+
+
+def event_rows(found: Sequence[tuple[Any, ...]], **attrs: Any) -> Rows:
+    """Return events as rows along ``event``, in the order given."""
+    columns = zip(EVENT, map(list, zip(*found, strict=True)), strict=True)
+    return Rows({name: Column(values, ("event",)) for name, values in columns}, attrs)
+
+
+def visits_title(table: Schedule, inputs: Any) -> str:
+    """Return the title of the visits of a step."""
+    layers = int(inputs.model.layers)
+    sizes = f"{layers} layers on {table.devices} stages, {table.microbatches} microbatches"
+    return f"{sizes}, {table.name}"

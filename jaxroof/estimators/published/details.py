@@ -1,0 +1,199 @@
+"""The study's training step in detail: a layer's operations, the stages under schedules."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxroof import schedules as pipelines
+from jaxroof.errors import refusal, shown
+from jaxroof.estimator import Column, Detail, Rows, reads
+from jaxroof.estimators.pipelines import (
+    SCHEDULES,
+    arrays,
+    check_chunks,
+    check_pipeline,
+    check_schedules,
+    check_sends,
+    counts,
+    event_rows,
+    microbatches_of,
+    side_by_side,
+    visit_rows,
+    visits_title,
+)
+from jaxroof.estimators.published.inputs import Inputs
+from jaxroof.estimators.published.layer_report import LayerReport, layer_reports
+from jaxroof.estimators.published.legality import RULES
+from jaxroof.estimators.published.recipe import Recipe
+from jaxroof.estimators.published.scheduled_step import (
+    Extra,
+    ScheduledStep,
+    closed_form,
+    scheduled_step,
+)
+from jaxroof.estimators.published.stages import LayerCosts, send_times, under_plan
+from jaxroof.estimators.published.step import memory_limit, send_time
+from jaxroof.records import units, value_or, with_named_absences
+from jaxroof.schedules import clock
+from jaxroof.schedules.clock import Sends, layout_of
+from jaxroof.schedules.table import Schedule, work
+from jaxroof.units import parse
+
+# ---- The operations of a layer ------------------------------------------------------------------
+
+WORDS = {  # of the operations, for people
+    "fc1": "MLP up",
+    "fc1-bias": "MLP up, bias",
+    "act1": "MLP activation",
+    "dpr1": "MLP dropout",
+    "fc2": "MLP down",
+    "fc2-bias": "MLP down, bias",
+    "dpr2": "dropout after MLP",
+    "ln1": "first layer norm",
+    "qkv": "queries, keys, values",
+    "fusedla": "fused attention",
+    "logits": "attention scores",
+    "dpr_at": "attention dropout",
+    "attend": "attention over values",
+    "vproj": "attention output",
+    "vproj-bias": "attention output, bias",
+    "dpr_v": "dropout after attention",
+    "ln2": "second layer norm",
+}
+
+
+def layer_rows(inputs: Inputs, recipe: Recipe) -> Rows:
+    """Return the operations of one layer and one microbatch."""
+    reports = layer_reports(inputs, recipe)
+    columns = {
+        name: Column(
+            np.stack(np.broadcast_arrays(*(getattr(r, name) for r in reports.values())), axis=-1),
+            ("operation",),
+        )
+        for name in units(LayerReport)
+    }
+    about = {"long_name": "Operation of a layer", "words": json.dumps(WORDS)}
+    columns["operation"] = Column(list(reports), ("operation",), about, label=True)
+    return Rows(columns)
+
+
+# ---- A step under schedules ---------------------------------------------------------------------
+
+UNPLACED = "placement_fills_domain"  # a rule that a plan may break and still run
+
+
+def check_plan(inputs: Inputs, recipe: Recipe) -> None:
+    """Check that there is a legal plan with a pipeline.
+
+    Raises: InputError for the rule that it breaks.
+    """
+    plan = inputs.plan
+    if plan is None:
+        raise refusal("plan", "not given; expected how the step is split, plan.pipeline and more")
+    for rule in RULES[recipe.split]:
+        fields = {f: value_or(getattr(plan, f), 1.0) for f in reads(rule.holds)}
+        if rule.name != UNPLACED and not bool(rule.holds(inputs, **fields)):
+            said = ", ".join(f"{name}={int(value)}" for name, value in fields.items())
+            raise refusal("plan", f"{said} is one of the {rule.words}")
+    check_pipeline(inputs)
+
+
+def layer_equivalents(where: str, value: float | str) -> float:
+    """Return the extra cost of a stage, in units of one layer.
+
+    Raises: InputError if it is not a number of at least 0.
+    """
+    found = parse(value, "1", where)
+    if found < 0:
+        what = "expected layers' worth of at least 0, such as 0.8"
+        raise refusal(where, f"{what}, given {shown(value)}")
+    return found
+
+
+def built(inputs: Inputs, name: str, chunks: int) -> Schedule:
+    """Return a schedule built for the plan of the inputs.
+
+    Raises: InputError if the schedule does not allow the plan.
+    """
+    assert inputs.plan is not None
+    chunks = chunks if name in pipelines.CHUNKED else 1
+    layers, devices = int(inputs.model.layers), int(inputs.plan.pipeline)
+    if layers % (devices * chunks):
+        text = f"{devices} x {chunks} stages do not divide the {layers} layers"
+        raise refusal(name, f"{text}; expected chunks that divide {layers // devices}")
+    return pipelines.build(name, devices, microbatches_of(inputs), chunks)
+
+
+def schedule_rows(
+    inputs: Inputs,
+    recipe: Recipe,
+    *,
+    schedules: Sequence[str] | str = SCHEDULES,
+    chunks: int = 2,
+    first: float = 0.0,
+    last: float = 0.0,
+    sends: Sends | str = Sends.OVERLAPPED,
+) -> Rows:
+    """Return time and memory under each of several schedules, of every device."""
+    chunks, extra, way = check_chunks(chunks), _extra(first, last), check_sends(sends)
+    names = check_schedules(schedules)
+
+    def row(name: str) -> Mapping[str, Any]:
+        pipeline = built(inputs, name, chunks)
+        report, _ = scheduled_step(inputs, recipe, pipeline, way, extra)
+        layers = int(inputs.model.layers * pipeline.routes) // pipeline.stages
+        return {**arrays(report), **counts(pipeline, layers)}
+
+    limit = float(memory_limit(with_named_absences(inputs)))
+    other = float(closed_form(inputs, recipe, way))
+    ends = {"first": float(extra.first), "last": float(extra.last)}
+    attrs = {"chunks": chunks, "sends": way.value, **ends, "picture": "schedules"}
+    return Rows(side_by_side(names, row, inputs, limit, other), attrs)
+
+
+def visits(
+    inputs: Inputs,
+    recipe: Recipe,
+    *,
+    schedule: str = "1f1b",
+    chunks: int = 2,
+    first: float = 0.0,
+    last: float = 0.0,
+    sends: Sends | str = Sends.OVERLAPPED,
+) -> Rows:
+    """Return every visit of every stage under a schedule."""
+    (name,) = check_schedules(schedule, "schedule")
+    chunks, extra, way = check_chunks(chunks), _extra(first, last), check_sends(sends)
+    table = built(inputs, name, chunks)
+    report, times = scheduled_step(inputs, recipe, table, way, extra)
+    leave = _leave(inputs, recipe, table) if way is Sends.BLOCKING else None
+    ends = {"leave": leave, "synchronisation": report.data_time}
+    found = visit_rows(table, times.start, times.end, **ends)
+    return event_rows(found, title=visits_title(table, inputs), schedule=name)
+
+
+def _extra(first: float, last: float) -> Extra:
+    ends = (layer_equivalents("first", first), layer_equivalents("last", last))
+    return Extra(*map(np.float64, ends))
+
+
+def _leave(inputs: Inputs, recipe: Recipe, table: Schedule) -> Any:
+    """Return how long sending each visit's output occupies its device."""
+    assert inputs.plan is not None
+    near = under_plan(send_time, inputs, recipe)
+    far = under_plan(send_time, inputs, recipe, fast_pipeline=1.0)
+    other: Any = None  # the costs of layers do not matter here
+    costs = LayerCosts(block=other, weight_gradient=other, near=near, far=far, sync=other)
+    send = send_times(costs, layout_of(table), inputs.plan.fast_pipeline)
+    none = 0.0 * send
+    leave = np.asarray(clock.stage_costs(table, none, none, none, send, blocking=True).leave)
+    return leave[work(table), np.arange(table.devices)]
+
+
+DETAILS = {
+    "layers": Detail(layer_rows, (LayerReport,)),
+    "schedule": Detail(schedule_rows, (ScheduledStep,), check_plan, one_by_one=True),
+    "events": Detail(visits, (), check_plan, one_by_one=True),
+}

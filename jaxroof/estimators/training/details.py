@@ -1,0 +1,219 @@
+"""A training step in detail: the operations of a layer, the stages under pipeline schedules."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxroof import schedules as pipelines
+from jaxroof.errors import InputError, refusal
+from jaxroof.estimator import Column, Detail, Rows
+from jaxroof.estimators.pipelines import (
+    SCHEDULES,
+    arrays,
+    check_chunks,
+    check_pipeline,
+    check_schedules,
+    check_sends,
+    counts,
+    event_rows,
+    microbatches_of,
+    side_by_side,
+    visit_rows,
+    visits_title,
+)
+from jaxroof.estimators.training.inputs import TrainingInputs
+from jaxroof.estimators.training.layer_operations import (
+    Operation,
+    OperationReport,
+    layer_operations,
+)
+from jaxroof.estimators.training.legality_words import refuse_illegal
+from jaxroof.estimators.training.memory_model import memory_model
+from jaxroof.estimators.training.memory_step import memory_inputs, memory_limit
+from jaxroof.estimators.training.plan_time import timed
+from jaxroof.estimators.training.report import TrainingReport
+from jaxroof.estimators.training.scheduled_step import (
+    MEMORY,
+    ScheduledTraining,
+    SimulatedStep,
+    on_schedule,
+    scheduled_step,
+)
+from jaxroof.estimators.training.stage_time import stage_layers
+from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
+from jaxroof.records import with_named_absences
+from jaxroof.schedules.clock import Sends
+from jaxroof.schedules.table import Schedule, work
+
+# ---- The operations of a layer ------------------------------------------------------------------
+
+PRODUCT, KERNEL, MESSAGE = "matrix product", "kernel", "message"
+AGAIN, WAIT = "computed again", "wait"  # and what else an operation may be
+LEAST = 1e-12  # share of the layer's time below which an operation takes none
+OPERATIONS = {  # of a layer: words, kind
+    "qkv": ("qkv", PRODUCT),
+    "query_down": ("latent of queries", PRODUCT),
+    "query_up": ("queries of their latent", PRODUCT),
+    "query": ("queries", PRODUCT),
+    "key_value_down": ("latent of keys and values", PRODUCT),
+    "key_value_up": ("keys and values of it", PRODUCT),
+    "attention": ("attention", KERNEL),
+    "output": ("attention output", PRODUCT),
+    "up": ("MLP up", PRODUCT),
+    "down": ("MLP down", PRODUCT),
+    "shared_up": ("shared experts up", PRODUCT),
+    "shared_down": ("shared experts down", PRODUCT),
+    "router": ("router", PRODUCT),
+    "router_scores": ("router scores", KERNEL),
+    "permutation": ("permutation of tokens", KERNEL),
+    "routed_up": ("routed experts up", PRODUCT),
+    "routed_activation": ("activation of experts", KERNEL),
+    "routed_down": ("routed experts down", PRODUCT),
+    "routed_cast": ("casts of experts", KERNEL),
+    "elementwise": ("element-wise kernels", KERNEL),
+    "cast": ("casts", KERNEL),
+    "tensor": ("tensor messages", MESSAGE),
+    "context": ("context messages", MESSAGE),
+    "exchange": ("expert messages", MESSAGE),
+    "recompute": ("recomputation", AGAIN),
+    "launch_limit": ("launch limit", WAIT),
+    "fsdp": ("FSDP messages", MESSAGE),
+}
+
+
+def layer_rows(inputs: TrainingInputs, recipe: TrainingRecipe) -> Rows:
+    """Return the operations of an average layer that take time, one microbatch."""
+    inputs = with_named_absences(inputs)
+    found = layer_operations(inputs.model.sequence, timed(inputs, recipe))
+    least = LEAST * sum(map(_seconds, found.values()))
+    names = [name for name in OPERATIONS if np.any(_seconds(found[name]) > least)]
+    rows = [found[name] for name in names]
+    every = {
+        "time_forward": _column([row.time.forward for row in rows]),
+        "time_backward": _column([row.time.backward for row in rows]),
+        "flops_forward": _column([row.flops.forward for row in rows]),
+        "flops_backward": _column([row.flops.backward for row in rows]),
+    }
+    time = every["time_forward"] + every["time_backward"]
+    flops = every["flops_forward"] + every["flops_backward"]
+    peak = np.asarray(inputs.system.matrix_flops, float)[..., None]
+    every["share"] = time / time.sum(axis=-1, keepdims=True)
+    with np.errstate(all="ignore"):
+        every["peak_share"] = np.where(flops > 0.0, flops / (time * peak), np.nan)
+    columns = {name: Column(values, ("operation",)) for name, values in every.items()}
+    labels = zip(*(OPERATIONS[name] for name in names), strict=True)
+    abouts = {"operation": "Operation of a layer", "kind": "What an operation is"}
+    for (name, doc), some in zip(abouts.items(), labels, strict=True):
+        columns[name] = Column(list(some), ("operation",), {"long_name": doc}, label=True)
+    return Rows(columns, {"picture": "layer_bars"})
+
+
+def _seconds(operation: Operation) -> Any:
+    return operation.time.forward + operation.time.backward
+
+
+def _column(values: list[Any]) -> np.ndarray:
+    return np.stack(np.broadcast_arrays(*values), axis=-1)
+
+
+# ---- A step under schedules ---------------------------------------------------------------------
+
+CHUNKS = 2  # stages of a device when interleaved, unless plan or question says otherwise
+
+
+class Simulated(NamedTuple):
+    """A schedule built for a plan, and the step under it."""
+
+    pipeline: Schedule
+    step: SimulatedStep
+    stage_layers: int
+
+
+def schedule_rows(
+    inputs: TrainingInputs,
+    recipe: TrainingRecipe,
+    *,
+    schedules: Sequence[str] | str = SCHEDULES,
+    chunks: int | None = None,
+    sends: Sends | str | None = None,
+) -> Rows:
+    """Return time and memory under each of several schedules, of every device."""
+    check_pipeline(inputs)
+    chunks, way = _chunks(inputs, chunks), None if sends is None else check_sends(sends)
+    names = check_schedules(schedules)
+
+    def row(name: str) -> Mapping[str, Any]:
+        pipeline, step, layers = simulated(inputs, recipe, name, chunks, way)
+        numbers = {**step.bounds, **step.memory, **counts(pipeline, layers)}
+        return {**arrays(step.report), **numbers}
+
+    columns = side_by_side(names, row, inputs, float(memory_limit(with_named_absences(inputs))))
+    said = "as the software" if way is None else way.value
+    return Rows(columns, {"chunks": chunks, "sends": said, "picture": "schedules"})
+
+
+def visits(
+    inputs: TrainingInputs,
+    recipe: TrainingRecipe,
+    *,
+    schedule: str = "1f1b",
+    chunks: int | None = None,
+    sends: Sends | str | None = None,
+) -> Rows:
+    """Return every visit of every stage under a schedule."""
+    (name,) = check_schedules(schedule, "schedule")
+    check_pipeline(inputs)
+    way = None if sends is None else check_sends(sends)
+    table, step, _ = simulated(inputs, recipe, name, _chunks(inputs, chunks), way)
+    costs, times = step.visits
+    found = visit_rows(
+        table,
+        times.start,
+        times.end,
+        leave=np.asarray(costs.leave)[work(table), np.arange(table.devices)],
+        synchronisation=step.report.data_time,
+        update=step.report.update_time,
+    )
+    return event_rows(found, title=visits_title(table, inputs), schedule=name)
+
+
+def _chunks(inputs: TrainingInputs, chunks: int | None) -> int:
+    """Return the stages of a device when interleaved: the plan's, if it has several."""
+    assert inputs.plan is not None
+    own = int(inputs.plan.interleave)
+    if chunks is None:
+        return own if own > 1 else CHUNKS
+    if own not in (1, check_chunks(chunks)):
+        what = f"given {chunks} beside the plan's interleave={own}; expected one of them"
+        raise refusal("chunks", what)
+    return check_chunks(chunks)
+
+
+def simulated(
+    inputs: TrainingInputs, recipe: TrainingRecipe, name: str, chunks: int, sends: Sends | None
+) -> Simulated:
+    """Return the step of a plan under a schedule; without ``sends`` they are the software's.
+
+    Raises: InputError if the schedule does not allow the plan.
+    """
+    if name not in MEMORY:
+        raise refusal(name, f"its memory is not modelled; expected {', '.join(MEMORY)}")
+    chunks = chunks if name in pipelines.CHUNKED else 1
+    inputs, recipe = on_schedule(inputs, recipe, name, chunks)
+    try:
+        refuse_illegal(memory_inputs(inputs, recipe), memory_recipe(recipe))
+    except InputError as error:
+        raise refusal(name, str(error)) from None
+    assert inputs.plan is not None
+    pipeline = pipelines.build(name, int(inputs.plan.pipeline), microbatches_of(inputs), chunks)
+    step = scheduled_step(with_named_absences(inputs), recipe, pipeline, sends)
+    _, inner, outer = stage_layers(memory_model(inputs.model, recipe), inputs.plan)
+    return Simulated(pipeline, step, int(np.ceil(max(inner, outer) / chunks)))
+
+
+DETAILS = {
+    "layers": Detail(layer_rows, (OperationReport,)),
+    "schedule": Detail(schedule_rows, (TrainingReport, ScheduledTraining), one_by_one=True),
+    "events": Detail(visits, one_by_one=True),
+}
