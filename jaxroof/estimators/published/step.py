@@ -255,7 +255,7 @@ def example() -> Inputs:
     )
 
 
-def contributions(inputs: Inputs, recipe: Recipe) -> "Mapping[str, Number]":
+def contributions(inputs: Inputs, recipe: Recipe) -> Mapping[str, Number]:
     """Return the seconds that every operation adds to the step."""
     from jaxroof.estimators.published.step_breakdown import contributions as found
 
