@@ -26,8 +26,7 @@ import numpy as np
 
 import jaxroof as jr
 from jaxroof.engine.grid.compiled import evaluate_jit
-from jaxroof.estimators.scaling_limits.limits import LimitsInputs, limits
-from jaxroof.estimators.scaling_limits.thresholds import thresholds
+from jaxroof.estimators.scaling_limits.limits import LimitsInputs, limits, thresholds
 from jaxroof.settings import build_inputs
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -47,13 +47,13 @@ HOMES = {
     "weight_sharding": "jaxroof.estimators.book.serving",
     "chip": "jaxroof.estimators.book.hardware",
     "cluster": "jaxroof.estimators.book.hardware",
-    "linear_layer": "jaxroof.estimators.scaling_limits.linear_layer",
-    "whole_batch": "jaxroof.estimators.scaling_limits.whole_batch",
+    "linear_layer": "jaxroof.estimators.scaling_limits.batches",
+    "whole_batch": "jaxroof.estimators.scaling_limits.batches",
     "limits": "jaxroof.estimators.scaling_limits.limits",
-    "thresholds": "jaxroof.estimators.scaling_limits.thresholds",
+    "thresholds": "jaxroof.estimators.scaling_limits.limits",
     "growth": "jaxroof.estimators.scaling_limits.greedy_growth",
-    "moe_step": "jaxroof.estimators.scaling_limits.moe_step",
-    "closed_form": "jaxroof.estimators.scaling_limits.closed_form",
+    "moe_step": "jaxroof.estimators.scaling_limits.older_models",
+    "closed_form": "jaxroof.estimators.scaling_limits.older_models",
 }
 
 

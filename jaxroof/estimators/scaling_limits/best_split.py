@@ -13,16 +13,16 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxroof.estimators.scaling_limits.data_movement import Degrees
-from jaxroof.estimators.scaling_limits.problem import (
+from jaxroof.estimators.scaling_limits.data_movement import (
+    Degrees,
     Outcome,
     Problem,
     batch_limit,
+    batch_seconds,
     outcome,
-    phases_sum,
     sizes,
 )
-from jaxroof.estimators.scaling_limits.training_scale import latency_floor
+from jaxroof.estimators.scaling_limits.inputs import latency_floor
 from jaxroof.formulas.arithmetic import larger
 from jaxroof.records import Number
 
@@ -181,7 +181,7 @@ def _data_jvp(primals: Any, tangents: Any) -> tuple[Number, Number]:
     u = 1.0 / best.split.data
 
     def over(u: Number, problem: Problem) -> Number:
-        time = phases_sum(problem, best.split._replace(data=1.0 / u))
+        time = batch_seconds(problem, best.split._replace(data=1.0 / u))
         return time - batch_limit(problem)
 
     _, slope = jax.jvp(lambda u: over(u, problem), (u,), (jnp.ones_like(u),))

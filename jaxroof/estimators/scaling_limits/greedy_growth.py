@@ -6,23 +6,22 @@ import jax
 import jax.numpy as jnp
 
 from jaxroof.catalog import lookup as named
-from jaxroof.estimator import Estimator
-from jaxroof.estimators.questions import QUESTIONS
-from jaxroof.estimators.scaling_limits.data_movement import Degrees
-from jaxroof.estimators.scaling_limits.inputs import (
-    LARGEST_RUN,
-    RunInputs,
-    device_rates,
-    example_system,
+from jaxroof.estimators.answers import answers
+from jaxroof.estimators.scaling_limits.data_movement import (
+    Degrees,
+    Problem,
+    outcome,
+    point_by_point,
+    problem_of,
+    sizes,
 )
-from jaxroof.estimators.scaling_limits.problem import Problem, outcome, point_by_point, sizes
+from jaxroof.estimators.scaling_limits.inputs import EXAMPLE_DEVICE, LARGEST_RUN, RunInputs
 from jaxroof.formulas.arithmetic import smaller
 from jaxroof.records import Number, quantity, record
 
 MICROBATCHES = 23.0  # M stays below 2^23
 BLOCK = 64  # microbatch counts that are compared at a time
 TIE = 1e-12
-UNLIMITED = 1e30  # s: no limit on the run, and no latency
 
 
 @record
@@ -66,7 +65,7 @@ class _Grown(NamedTuple):
 
 def step(inputs: GrowthInputs, recipe: None) -> GrowthReport:
     """Return the result of greedy growth, point by point."""
-    problem = problem_of_growth(inputs)
+    problem = problem_of(inputs, inputs.training_flops)
     asked = (problem, inputs.steps, inputs.growth)
     counts = point_by_point(_powers, asked)
     split = split_of(counts, inputs.growth)
@@ -80,19 +79,6 @@ def step(inputs: GrowthInputs, recipe: None) -> GrowthReport:
         utilisation=found.utilisation * inputs.system.matrix_efficiency,
         relative_utilisation=found.utilisation,
         legal=(split.pipeline <= layers) & (split.pipeline <= split.microbatches),
-    )
-
-
-def problem_of_growth(inputs: GrowthInputs) -> Problem:
-    """Return the problem of a point, without a limit or latency."""
-    return Problem(
-        training_flops=inputs.training_flops,
-        rates=device_rates(inputs.pod_size, inputs.rate_width, inputs.system),
-        width=inputs.width,
-        coefficient=inputs.traffic_coefficient,
-        longest_run=UNLIMITED,
-        latency=0.0,
-        scaling=inputs.scaling,
     )
 
 
@@ -166,16 +152,9 @@ def _cheapest(problem: Problem, growth: Number, options: jax.Array) -> _Grown:
     return _Grown(options[place % 4], power)
 
 
-def example() -> GrowthInputs:
-    """Return ten doublings of a run of 1e26 FLOP."""
-    return GrowthInputs(system=example_system(), training_flops=1e26, steps=10.0)
-
-
-growth = Estimator(
-    step=step,
-    inputs=GrowthInputs,
-    name="growth",
-    names={"system": named.labelled_system},
-    example=example,
-    about=QUESTIONS["growth"],
+growth = answers(
+    "growth",
+    step,
+    GrowthInputs,
+    lambda: GrowthInputs(system=named.system(EXAMPLE_DEVICE), training_flops=1e26, steps=10.0),
 )

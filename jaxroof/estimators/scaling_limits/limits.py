@@ -1,4 +1,7 @@
-"""The limits of a training run: slack, latency wall and the best utilisation."""
+"""The limits of a training run: slack, latency wall, best utilisation, largest runs.
+
+Source: docs/models/linear_data_movement.md, part C.
+"""
 
 import dataclasses
 import enum
@@ -8,21 +11,35 @@ import jax
 import jax.numpy as jnp
 
 from jaxroof.catalog import lookup as named
-from jaxroof.estimator import Estimator
-from jaxroof.estimators.questions import QUESTIONS
+from jaxroof.estimators.answers import answers
 from jaxroof.estimators.scaling_limits.best_split import best_split, with_slopes
-from jaxroof.estimators.scaling_limits.inputs import LARGEST_RUN, TimedInputs, wall_of
-from jaxroof.estimators.scaling_limits.problem import Problem, point_by_point, problem_of, sizes
+from jaxroof.estimators.scaling_limits.data_movement import (
+    Problem,
+    point_by_point,
+    problem_of,
+    sizes,
+)
+from jaxroof.estimators.scaling_limits.inputs import (
+    LARGEST_RUN,
+    SLOW_DEVICE,
+    TimedInputs,
+    latency_wall,
+    step_slack,
+)
 from jaxroof.estimators.scaling_limits.threshold_search import (
     Crossing,
+    crossing,
     crossings,
     first_tenth,
     with_slope,
 )
-from jaxroof.estimators.scaling_limits.training_scale import step_slack
+from jaxroof.formulas.arithmetic import where
 from jaxroof.records import Number, quantity, record
 
 SHARES = (0.5, 0.8)  # utilisation targets whose largest runs are reported
+JUMP = 1e-6  # relative drop of the share that is more than rounding
+ANY_RUN = 1e25  # FLOP; placeholder where there is no threshold
+LATENCY = 1e-6  # s: a step of communication of the examples
 
 
 class Detail(enum.Enum):
@@ -91,22 +108,18 @@ def step(inputs: LimitsInputs, recipe: LimitsRecipe) -> LimitsReport:
     return REPORTS[recipe.detail](inputs)
 
 
-def _point(inputs: LimitsInputs) -> LimitsReport:
-    return LimitsReport(**_fields(inputs))
+def _timed(inputs: TimedInputs, training_flops: Number) -> Problem:
+    return problem_of(inputs, training_flops, inputs.longest_run, inputs.step_latency)
 
 
 def _marked(inputs: LimitsInputs) -> MarkedReport:
     """Return the report with its thresholds, which do not depend on the FLOP of the run."""
-    problem = problem_of(inputs, 1.0)
-    start = first_tenth(*wall_of(inputs))
+    problem = _timed(inputs, 1.0)
+    start = first_tenth(*latency_wall(inputs))
     found = point_by_point(_both, (problem, start))
     slopes = jax.vmap(with_slope, (None, 0, -1))
     half, most = jnp.unstack(slopes(problem, jnp.asarray(SHARES), found))
-    return MarkedReport(
-        **_fields(inputs),
-        threshold_80=most,
-        threshold_50=half,
-    )
+    return MarkedReport(**_fields(inputs), threshold_80=most, threshold_50=half)
 
 
 def _both(asked: tuple[Problem, Number]) -> Crossing:
@@ -116,10 +129,10 @@ def _both(asked: tuple[Problem, Number]) -> Crossing:
 
 def _fields(inputs: LimitsInputs) -> dict[str, Any]:
     """Return the fields of a report, searching the best split point by point."""
-    problem = problem_of(inputs, inputs.training_flops)
+    problem = _timed(inputs, inputs.training_flops)
     best = point_by_point(best_split, problem)
     split, found = with_slopes(problem, best)
-    wall, exists = wall_of(inputs)
+    wall, exists = latency_wall(inputs)
 
     def where_feasible(value: Number) -> Number:
         return jnp.where(best.feasible, value, 0.0)
@@ -139,21 +152,75 @@ def _fields(inputs: LimitsInputs) -> dict[str, Any]:
     }
 
 
-def example() -> LimitsInputs:
-    """Return a run of 3e25 FLOP over a slow network, with a latency of 1 us a step."""
-    return LimitsInputs(
-        system=named.system("h100-sxm5-10gb"), training_flops=3e25, step_latency=1e-6
+REPORTS = {
+    Detail.POINT: lambda inputs: LimitsReport(**_fields(inputs)),
+    Detail.THRESHOLDS: _marked,
+}
+
+limits = answers(
+    "limits",
+    step,
+    LimitsInputs,
+    lambda: LimitsInputs(
+        system=named.system(SLOW_DEVICE), training_flops=3e25, step_latency=LATENCY
+    ),
+    LimitsRecipe(),
+)
+
+
+# ---- The largest run that reaches a share -------------------------------------------------------
+
+
+@record
+class ThresholdInputs(TimedInputs):
+    """A utilisation to reach, the longest time of a run, and the machine."""
+
+    target: Number = quantity(
+        "1", "Share of the sustained rate that is to be used.", default=0.8, most=1.0, symbol="f"
     )
 
 
-REPORTS = {Detail.POINT: _point, Detail.THRESHOLDS: _marked}
+@record
+class ThresholdReport:
+    """The largest run that reaches the share (0: none between 1e10 and 1e40 FLOP), and the wall."""
 
-limits = Estimator(
-    step=step,
-    inputs=LimitsInputs,
-    recipe=LimitsRecipe(),
-    name="limits",
-    names={"system": named.labelled_system},
-    example=example,
-    about=QUESTIONS["limits"],
+    threshold: Number = quantity(
+        "FLOP", "Largest training run that reaches the share.", better="higher"
+    )
+    found: Any = quantity("1", "Some run reaches the share.")
+    utilisation: Number = quantity("1", "Share that this run reaches.", better="higher")
+    jumps: Any = quantity("1", "Just above it the share is lower by a jump.")
+    devices: Number = quantity("1", "Devices of this run, on its best split.")
+    wall: Number = quantity(
+        "FLOP", "Largest run that latency alone allows; 0 without a limit.", better="higher"
+    )
+    wall_exists: Any = quantity("1", "There is a run that latency makes too long.")
+
+
+def threshold_step(inputs: ThresholdInputs, recipe: None) -> ThresholdReport:
+    """Return the largest run that reaches the share, searching down from 1e40 FLOP."""
+    problem = _timed(inputs, 1.0)
+    wall, exists = latency_wall(inputs)
+    found = point_by_point(
+        lambda asked: crossing(*asked), (problem, inputs.target, first_tenth(wall, exists))
+    )
+    threshold = with_slope(problem, inputs.target, found)
+    run = where(found.found, threshold, ANY_RUN)
+    _, reached = with_slopes(problem._replace(training_flops=run), found.best)
+    return ThresholdReport(
+        threshold=threshold,
+        found=found.found,
+        utilisation=where(found.found, reached.utilisation, 0.0),
+        jumps=found.found & (found.beyond < found.best.utilisation * (1.0 - JUMP)),
+        devices=where(found.found, reached.devices, 0.0),
+        wall=wall,
+        wall_exists=exists,
+    )
+
+
+thresholds = answers(
+    "thresholds",
+    threshold_step,
+    ThresholdInputs,
+    lambda: ThresholdInputs(system=named.system(SLOW_DEVICE), step_latency=LATENCY),
 )

@@ -11,9 +11,14 @@ import jax
 import jax.numpy as jnp
 
 from jaxroof.estimators.scaling_limits.best_split import BestSplit, best_split, with_slopes
-from jaxroof.estimators.scaling_limits.data_movement import Degrees
-from jaxroof.estimators.scaling_limits.problem import Problem, batch_limit, phases_sum, sizes
-from jaxroof.estimators.scaling_limits.training_scale import latency_floor
+from jaxroof.estimators.scaling_limits.data_movement import (
+    Degrees,
+    Problem,
+    batch_limit,
+    batch_seconds,
+    sizes,
+)
+from jaxroof.estimators.scaling_limits.inputs import latency_floor
 from jaxroof.formulas.arithmetic import smaller
 from jaxroof.records import Number
 
@@ -169,7 +174,7 @@ def _turn(problem: Problem, split: Degrees, limit: Number) -> Number:
 
     def line(at: Number) -> tuple[Number, Number]:
         def time(u: Number) -> Number:
-            return phases_sum(problem, split._replace(data=1.0 / u))
+            return batch_seconds(problem, split._replace(data=1.0 / u))
 
         return jax.jvp(time, (at,), (jnp.ones_like(at),))
 

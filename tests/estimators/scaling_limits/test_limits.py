@@ -20,12 +20,14 @@ from jaxroof.engine.grid.compiled import evaluate_jit
 from jaxroof.errors import InputError
 from jaxroof.estimators import estimator
 from jaxroof.estimators.scaling_limits import best_split as frontier
-from jaxroof.estimators.scaling_limits.data_movement import Degrees, batch_phases, phases_time
-from jaxroof.estimators.scaling_limits.inputs import sizes_of
+from jaxroof.estimators.scaling_limits.data_movement import (
+    Degrees,
+    batch_seconds,
+    point_by_point,
+    problem_of,
+)
+from jaxroof.estimators.scaling_limits.inputs import latency_floor, sizes_of
 from jaxroof.estimators.scaling_limits.limits import Detail, LimitsRecipe, limits
-from jaxroof.estimators.scaling_limits.older_models import predecessor_parameters
-from jaxroof.estimators.scaling_limits.problem import point_by_point, problem_of
-from jaxroof.estimators.scaling_limits.training_scale import latency_floor
 from jaxroof.records import checked, get_at, replace_at
 from jaxroof.settings import build_inputs
 from jaxroof.views.text.scaling_limits import limits_sentences
@@ -226,7 +228,7 @@ def test_the_winner_beats_every_split_of_the_whole_grid() -> None:
     inputs = run_of(scaling__hidden_factor=4.0)
     found = evaluate_jit(limits, limits.recipe, inputs)
     sizes = jax.tree.map(float, sizes_of(inputs.training_flops, inputs.scaling))
-    problem = problem_of(inputs, inputs.training_flops)
+    problem = jax.tree.map(float, problem_of(inputs, inputs.training_flops))
     pipeline, hidden, residual, microbatches = np.meshgrid(
         2.0 ** np.arange(8), *[2.0 ** np.arange(15)] * 2, 2.0 ** np.arange(23), indexing="ij"
     )
@@ -238,9 +240,7 @@ def test_the_winner_beats_every_split_of_the_whole_grid() -> None:
 
     def time(data: np.ndarray) -> np.ndarray:
         split = Degrees(pipeline, data, hidden, residual, microbatches)
-        width, factor = float(inputs.width), float(inputs.scaling.hidden_factor)
-        rates = jax.tree.map(float, problem.rates)
-        return np.asarray(phases_time(batch_phases(sizes, split, rates, width, factor, 2.0)))
+        return np.asarray(batch_seconds(problem, split))
 
     low, high = np.zeros(len(pipeline)), np.log(sizes.batch / microbatches)
     possible = time(np.exp(high)) <= limit  # utilisation falls with p_d, so that the least is best
@@ -502,12 +502,6 @@ def test_the_closed_form_in_its_three_stages() -> None:
     np.testing.assert_allclose(last.residual_tensor * 8 * hidden, last.data * replica, rtol=1e-12)
 
 
-def test_predecessor_counts() -> None:
-    """96 layers of GPT-3's width with one key-value head of 64: 10 d^2 + 2 d 64 each."""
-    expected = 96 * (10 * 12288**2 + 128 * 12288)
-    assert float(predecessor_parameters(96.0, 12288.0, 64.0)) == expected
-
-
 # ---- Bad input ----------------------------------------------------------------------------------
 
 RUN = {"system": "h100-sxm5", "training_flops": 1e26}
@@ -577,7 +571,7 @@ def test_picture_marks_thresholds_and_wall() -> None:
 def test_newton_needs_no_more_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time has at most six kinks: ten more steps change nothing."""
     inputs = dataclasses.replace(run_of(), training_flops=np.geomspace(1e23, 1e33, 11))
-    problem = problem_of(inputs, inputs.training_flops)
+    problem = problem_of(inputs, inputs.training_flops, inputs.longest_run, inputs.step_latency)
 
     def shares() -> Any:
         return jax.jit(lambda asked: point_by_point(frontier.best_split, asked))(problem)
