@@ -7,16 +7,15 @@ import dataclasses
 import enum
 
 from jaxroof.catalog.system import System
+from jaxroof.estimators.answers import answers
 from jaxroof.estimators.book.common import (
     WIDTHS,
+    Critical,
     Roofline,
     Widths,
-    answers,
     critical_rows,
-    critical_rows_small,
     example_system,
     roofline,
-    rows_can_bind,
 )
 from jaxroof.records import Number, quantity, record
 
@@ -69,14 +68,11 @@ def score_flops(
     """Return F = 4 B T S N H of the scores and the weighted sum of the values, forward [FLOP].
 
     Assumes: no causal mask; the softmax does not count.
-
-    >>> score_flops(1.0, 2.0, 2.0, 1.0, 1.0)
-    16.0
     """
     return 4.0 * batch * queries * keys * heads * head_size
 
 
-def _length(inputs: AttentionInputs, rate: Number, bandwidth: Number) -> tuple[Number, ...]:
+def _length(inputs: AttentionInputs, rate: Number, bandwidth: Number) -> Critical:
     """Return the length from which attention over itself (T = S) is compute bound.
 
     T* = beta (s_q + s_o + 2 s K / N) / 4, which is beta (G + 1) / G at 2 bytes, G = N / K
@@ -87,7 +83,7 @@ def _length(inputs: AttentionInputs, rate: Number, bandwidth: Number) -> tuple[N
     return found, found, True
 
 
-def _queries(inputs: AttentionInputs, rate: Number, bandwidth: Number) -> tuple[Number, ...]:
+def _queries(inputs: AttentionInputs, rate: Number, bandwidth: Number) -> Critical:
     """Return the queries that make one pass over the cache compute bound.
 
     One more query is 4 S N FLOP and (s_q + s_o) N bytes, per unit of batch and head size.
@@ -95,11 +91,7 @@ def _queries(inputs: AttentionInputs, rate: Number, bandwidth: Number) -> tuple[
     i, widths = inputs, inputs.widths
     held = 2.0 * widths.weight * i.keys * i.kv_heads
     flops, moved = 4.0 * i.keys * i.heads, (widths.input + widths.output) * i.heads
-    return (
-        critical_rows(held, flops, moved, rate, bandwidth),
-        critical_rows_small(held, flops, rate, bandwidth),
-        rows_can_bind(flops, moved, rate, bandwidth),
-    )
+    return critical_rows(held, flops, moved, rate, bandwidth)
 
 
 CRITICAL = {Phase.TRAINING: _length, Phase.PREFILL: _length, Phase.GENERATION: _queries}
@@ -112,14 +104,14 @@ def attention_step(inputs: AttentionInputs, recipe: AttentionRecipe) -> Attentio
     pass does twice what the forward pass does and moves twice as much.
     """
     i, widths = inputs, inputs.widths
-    rate, bandwidth = i.system.matrix_flops, i.system.hbm_bandwidth
+    rates = (i.system.matrix_flops, i.system.hbm_bandwidth)
     passes = PASSES[recipe.phase]
     cache = 2.0 * widths.weight * i.batch * i.keys * i.kv_heads * i.head_size
     moved = (widths.input + widths.output) * i.batch * i.queries * i.heads * i.head_size
     once = score_flops(i.batch, i.queries, i.keys, i.heads, i.head_size)
-    turns = CRITICAL[recipe.phase](i, rate, bandwidth)
+    turns = CRITICAL[recipe.phase](i, *rates)
     traffic = passes * (cache + moved)
-    common = roofline(passes * once, traffic, 0.0, 0.0, rate, bandwidth, *turns)
+    common = roofline(passes * once, traffic, 0.0, 0.0, rates, turns)
     return AttentionRoofline(**common, cache=cache, recomputed=once)
 
 

@@ -10,12 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import System
 from jaxroof.errors import refusal
-from jaxroof.estimator import Estimator
-from jaxroof.estimators.questions import QUESTIONS
-from jaxroof.formulas.arithmetic import larger, smaller, where, whole
+from jaxroof.formulas.arithmetic import ceiling, larger, smaller, where
 from jaxroof.records import Absent, Number, quantity, record
 
 Rate = Callable[[System], Number]
@@ -23,37 +20,8 @@ DAY = 86400.0  # seconds
 YEAR = 365.0  # days
 
 
-def answers(
-    name: str,
-    step: Callable[..., Any],
-    inputs: type,
-    example: Callable[[], Any],
-    recipe: Any = None,
-) -> Estimator:
-    """Return the estimator of one question of the book."""
-    names = {"system": named.labelled_system} if "system" in fields_of(inputs) else {}
-    return Estimator(
-        step=step,
-        inputs=inputs,
-        recipe=recipe,
-        name=name,
-        names=names,
-        example=example,
-        about=QUESTIONS[name],
-    )
-
-
-def fields_of(inputs: type) -> set[str]:
-    """Return the names of the fields of a record."""
-    return {field.name for field in dataclasses.fields(inputs)}
-
-
 def value_or(value: Any, otherwise: Callable[[], Number]) -> Number:
-    """Return a number of the inputs, or what takes its place where the inputs lack it.
-
-    >>> value_or(2.0, lambda: 3.0)
-    2.0
-    """
+    """Return a number of the inputs, or what takes its place where the inputs lack it."""
     return otherwise() if isinstance(value, Absent) else value
 
 
@@ -78,35 +46,18 @@ def both_ways(system: System | None) -> Number:
     return 2.0 * held.link_bandwidth
 
 
-def counted(value: Any) -> Any:
-    """Return a whole number as one: it has no slope, what it was rounded from has.
+def rounded_up(a: Number, b: Number) -> Any:
+    """Return a / b rounded up, as a whole number: it has no slope, what it was rounded from has.
 
-    >>> int(counted(3.0))
-    3
+    >>> int(rounded_up(7.0, 2.0)), int(rounded_up(6.0, 2.0))
+    (4, 3)
     """
+    value = ceiling(a, b)
     return value.astype(np.int64) if hasattr(value, "astype") else np.int64(value)
 
 
-def whole_up(a: Number, b: Number) -> Number:
-    """Return the least whole number of at least a / b, with the slope of a / b.
-
-    >>> float(whole_up(7.0, 2.0)), float(whole_up(6.0, 2.0))
-    (4.0, 3.0)
-    """
-    return -whole(-a, b)
-
-
-def free_memory(weights: Number, chips: Number, hbm_capacity: Number) -> Number:
-    """Return max(n V - weights, 0), the bytes that one copy of the weights leaves free [B]."""
-    return larger(chips * hbm_capacity - weights, 0.0)
-
-
 def ratio_or_none(first: Number, second: Number) -> Number:
-    """Return first / second, and 0 where the second is 0.
-
-    >>> float(ratio_or_none(4.0, 2.0)), float(ratio_or_none(4.0, 0.0))
-    (2.0, 0.0)
-    """
+    """Return first / second, and 0 where the second is 0."""
     some = second > 0.0
     return where(some, first / where(some, second, 1.0), 0.0)
 
@@ -174,13 +125,15 @@ class Rates:
     unit: Unit = Unit.MATRIX
     feed: Feed = Feed.HBM
 
+    def of(self, system: System) -> tuple[Number, Number]:
+        """Return the peak rates of arithmetic and of memory."""
+        return UNITS[self.unit](system), FEEDS[self.feed](system)
+
 
 @dataclasses.dataclass(frozen=True)
-class LinkedRates:
+class LinkedRates(Rates):
     """The rates at which a kernel runs, and the link that carries its messages."""
 
-    unit: Unit = Unit.MATRIX
-    feed: Feed = Feed.HBM
     link: Link = Link.NONE
 
 
@@ -265,38 +218,25 @@ class ProductRoofline(Roofline):
     small_ratio: Number = quantity("1", "Arithmetic's time over memory's time at that intensity.")
 
 
+Critical = tuple[Number, Number, Any]  # exact, small beside the others, whether there is one
+
+
 def critical_rows(
-    fixed_traffic: Number,
-    row_flops: Number,
-    row_traffic: Number,
-    rate: Number,
-    bandwidth: Number,
-) -> Number:
+    fixed: Number, row_flops: Number, row_traffic: Number, rate: Number, bandwidth: Number
+) -> Critical:
     """Return the rows from which a product is compute bound, 0 where no number of them is.
 
-    B* = (w / W) / (f / C - a / W), at which B f / C = (w + B a) / W
+    B* = (w / W) / (f / C - a / W), at which B f / C = (w + B a) / W; w C / (f W) if rows move
+    nothing; there is one where f / C > a / W
 
-    Units: fixed_traffic w, row_traffic a [B], row_flops f [FLOP], rates [FLOP/s], [B/s] -> [1].
+    Units: fixed w, row_traffic a [B], row_flops f [FLOP], rates [FLOP/s], [B/s] -> [1].
     Source: docs/models/op_rooflines.md, section 1.
-
-    >>> float(critical_rows(8.0, 2.0, 1.0, 1.0, 1.0))
-    8.0
     """
     gain = row_flops / rate - row_traffic / bandwidth
-    rows = fixed_traffic / bandwidth / where(gain > 0.0, gain, 1.0)
-    return where(gain > 0.0, rows, 0.0)
-
-
-def critical_rows_small(
-    fixed_traffic: Number, row_flops: Number, rate: Number, bandwidth: Number
-) -> Number:
-    """Return w C / (f W), the rows from which a product is compute bound if rows move nothing."""
-    return fixed_traffic * rate / (row_flops * bandwidth)
-
-
-def rows_can_bind(row_flops: Number, row_traffic: Number, rate: Number, bandwidth: Number) -> Any:
-    """Return whether f / C > a / W, so that enough rows are compute bound."""
-    return np.True_ & (row_flops / rate > row_traffic / bandwidth)
+    some = np.True_ & (row_flops / rate > row_traffic / bandwidth)
+    rows = fixed / bandwidth / where(gain > 0.0, gain, 1.0)
+    small = fixed * rate / (where(row_flops > 0.0, row_flops, 1.0) * bandwidth)
+    return where(gain > 0.0, rows, 0.0), small, some
 
 
 def roofline(
@@ -304,17 +244,15 @@ def roofline(
     traffic: Number,
     message: Number,
     link_time: Number,
-    rate: Number,
-    bandwidth: Number,
-    critical: Number,
-    critical_small: Number,
-    critical_exists: Any,
+    rates: tuple[Number, Number],
+    critical: Critical,
 ) -> dict[str, Any]:
     """Return every field of a Roofline, from work, rates in use and critical sizes.
 
     max(t_math, t_memory, t_link) <= t <= their sum; intensity I = F / n, balance C / W, reachable
     rate min(C, W I)
     """
+    rate, bandwidth = rates
     math_time, memory_time = flops / rate, traffic / bandwidth
     intensity = flops / where(traffic > 0.0, traffic, 1.0)
     transfers = larger(memory_time, link_time)
@@ -333,9 +271,7 @@ def roofline(
         "compute_bound": math_time >= transfers,
         "memory_bound": (memory_time > math_time) & (memory_time >= link_time),
         "link_bound": (link_time > math_time) & (link_time > memory_time),
-        "critical": critical,
-        "critical_small": critical_small,
-        "critical_exists": critical_exists,
+        **dict(zip(("critical", "critical_small", "critical_exists"), critical, strict=True)),
     }
 
 
@@ -355,23 +291,16 @@ class Product(NamedTuple):
 
 
 def product_roofline(
-    work: Product, small_intensity: Number, rate: Number, bandwidth: Number
+    work: Product, small_intensity: Number, rates: tuple[Number, Number]
 ) -> ProductRoofline:
     """Return the roofline of a product that sends nothing; its critical size is one of rows."""
-    fixed = work.fixed_traffic - work.extra_flops * bandwidth / rate
-    common = roofline(
-        work.flops,
-        work.loaded + work.written,
-        0.0,
-        0.0,
-        rate,
-        bandwidth,
-        critical_rows(fixed, work.row_flops, work.row_traffic, rate, bandwidth),
-        critical_rows_small(work.fixed_traffic, work.row_flops, rate, bandwidth),
-        rows_can_bind(work.row_flops, work.row_traffic, rate, bandwidth),
-    )
+    rate, bandwidth = rates
+    each = (work.row_flops, work.row_traffic, rate, bandwidth)
+    _, small, some = critical_rows(work.fixed_traffic, *each)
+    exact, _, _ = critical_rows(work.fixed_traffic - work.extra_flops * bandwidth / rate, *each)
+    moved = work.loaded + work.written
     return ProductRoofline(
-        **common,
+        **roofline(work.flops, moved, 0.0, 0.0, rates, (exact, small, some)),
         loaded=work.loaded,
         written=work.written,
         row_bytes=work.row_traffic,

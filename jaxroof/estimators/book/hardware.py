@@ -7,7 +7,8 @@ from typing import Any
 
 from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import System
-from jaxroof.estimators.book.common import answers, counted, free_memory, value_or, whole_up
+from jaxroof.estimators.answers import answers
+from jaxroof.estimators.book.common import rounded_up, value_or
 from jaxroof.formulas.arithmetic import larger
 from jaxroof.records import Number, quantity, record
 
@@ -151,8 +152,8 @@ def cluster_step(inputs: ClusterInputs, recipe: None) -> Cluster:
         held=held,
         held_per_chip=held / chips,
         chips_needed=held / system.hbm_capacity,
-        chips_needed_whole=counted(whole_up(held, system.hbm_capacity)),
-        free=free_memory(held, chips, system.hbm_capacity),
+        chips_needed_whole=rounded_up(held, system.hbm_capacity),
+        free=larger(chips * system.hbm_capacity - held, 0.0),
         fits=held <= chips * system.hbm_capacity,
         flops_per_price=dense / i.price,
         cost=chips * i.price,

@@ -6,10 +6,9 @@ Source: docs/models/op_rooflines.md, sections 1, 4 and 9.
 import dataclasses
 
 from jaxroof.catalog.system import System
+from jaxroof.estimators.answers import answers
 from jaxroof.estimators.book.common import (
-    FEEDS,
     LINKS,
-    UNITS,
     WIDTHS,
     Link,
     LinkedRates,
@@ -19,13 +18,10 @@ from jaxroof.estimators.book.common import (
     Roofline,
     Unit,
     Widths,
-    answers,
     critical_rows,
-    critical_rows_small,
     example_system,
     product_roofline,
     roofline,
-    rows_can_bind,
 )
 from jaxroof.formulas.arithmetic import where
 from jaxroof.records import Number, quantity, record
@@ -57,31 +53,16 @@ class KernelRoofline(Roofline):
 
 def kernel_step(inputs: KernelInputs, recipe: LinkedRates) -> KernelRoofline:
     """Return the roofline of a kernel at the peak rates (no efficiency is applied)."""
-    system, batch = inputs.system, inputs.batch
-    rate, bandwidth = UNITS[recipe.unit](system), FEEDS[recipe.feed](system)
-    message, link_time, link_balance = batch * inputs.message, 0.0 * batch, 0.0 * rate
+    system, batch, rates = inputs.system, inputs.batch, recipe.of(inputs.system)
+    message, link_time, link_balance = batch * inputs.message, 0.0 * batch, 0.0 * rates[0]
     if recipe.link is not Link.NONE:
         link = LINKS[recipe.link](system)
-        link_time, link_balance = message / link, rate / link
-    work = (inputs.flops, inputs.traffic, rate, bandwidth)
-    common = roofline(
-        batch * inputs.flops,
-        inputs.weights + batch * inputs.traffic,
-        message,
-        link_time,
-        rate,
-        bandwidth,
-        critical_rows(inputs.weights, *work),
-        critical_rows_small(inputs.weights, _one(inputs.flops), rate, bandwidth),
-        rows_can_bind(*work),
-    )
-    ratio = common["upper"] / _one(common["lower"])
+        link_time, link_balance = message / link, rates[0] / link
+    traffic = inputs.weights + batch * inputs.traffic
+    critical = critical_rows(inputs.weights, inputs.flops, inputs.traffic, *rates)
+    common = roofline(batch * inputs.flops, traffic, message, link_time, rates, critical)
+    ratio = common["upper"] / where(common["lower"] > 0.0, common["lower"], 1.0)
     return KernelRoofline(**common, bounds_ratio=ratio, link_balance=link_balance)
-
-
-def _one(amount: Number) -> Number:
-    """Return an amount, or 1 in place of nothing."""
-    return where(amount > 0.0, amount, 1.0)
 
 
 # ---- Vectors ------------------------------------------------------------------------------------
@@ -112,12 +93,11 @@ def dot_step(inputs: DotInputs, recipe: Rates) -> ProductRoofline:
 
     F = 2 N - 1,  bytes (s_x + s_w) N read and s_o written
     """
-    rate, bandwidth = UNITS[recipe.unit](inputs.system), FEEDS[recipe.feed](inputs.system)
     length, widths = inputs.length, inputs.widths
     each = widths.input + widths.weight
     once = widths.output
     work = Product(2.0, each, once, -1.0, 2.0 * length - 1.0, length * each, 1.0 * once)
-    report = product_roofline(work, 2.0 / each, rate, bandwidth)
+    report = product_roofline(work, 2.0 / each, recipe.of(inputs.system))
     # There is no other size that the length could be small beside.
     return dataclasses.replace(report, critical_small=report.critical)
 
@@ -127,12 +107,11 @@ def elementwise_step(inputs: ElementwiseInputs, recipe: Rates) -> ProductRooflin
 
     F = w N,  bytes r s_x N read and s_o N written
     """
-    rate, bandwidth = UNITS[recipe.unit](inputs.system), FEEDS[recipe.feed](inputs.system)
     length, flops, widths = inputs.length, inputs.work, inputs.widths
     read, written = inputs.reads * widths.input, 1.0 * widths.output
     each, none = read + written, 0.0 * length
     work = Product(flops, each, none, 0.0, flops * length, length * read, length * written)
-    return product_roofline(work, flops / each, rate, bandwidth)
+    return product_roofline(work, flops / each, recipe.of(inputs.system))
 
 
 # ---- Matrices -----------------------------------------------------------------------------------
@@ -172,14 +151,13 @@ def matmul_step(inputs: MatmulInputs, recipe: Rates) -> ProductRoofline:
     once for any batch, each row goes through k of E matrices
     """
     i, widths = inputs, inputs.widths
-    rate = UNITS[recipe.unit](i.system)
-    bandwidth = FEEDS[recipe.feed](i.system) * i.memory_speedup
+    rate, bandwidth = recipe.of(i.system)
     weights = widths.weight * i.experts * i.hidden * i.feedforward
     row_in, row_out = widths.input * i.active * i.hidden, widths.output * i.active * i.feedforward
     flops = 2.0 * i.active * i.hidden * i.feedforward
     read, written = i.batch * row_in + weights, i.batch * row_out
     work = Product(flops, row_in + row_out, weights, 0.0, i.batch * flops, read, written)
-    return product_roofline(work, i.batch * flops / weights, rate, bandwidth)
+    return product_roofline(work, i.batch * flops / weights, (rate, bandwidth * i.memory_speedup))
 
 
 def batched_matmul_step(inputs: BatchedMatmulInputs, recipe: Rates) -> ProductRoofline:
@@ -188,13 +166,12 @@ def batched_matmul_step(inputs: BatchedMatmulInputs, recipe: Rates) -> ProductRo
     F = 2 B D F,  bytes B (s_x D + s_w D F) read and s_o B F written
     """
     i, widths = inputs, inputs.widths
-    rate, bandwidth = UNITS[recipe.unit](i.system), FEEDS[recipe.feed](i.system)
     row_in = widths.input * i.hidden + widths.weight * i.hidden * i.feedforward
     row_out = widths.output * i.feedforward
     flops, none = 2.0 * i.hidden * i.feedforward, 0.0 * i.batch
     read, written = i.batch * row_in, i.batch * row_out
     work = Product(flops, row_in + row_out, none, 0.0, i.batch * flops, read, written)
-    return product_roofline(work, 2.0 / widths.weight, rate, bandwidth)
+    return product_roofline(work, 2.0 / widths.weight, recipe.of(i.system))
 
 
 kernel = answers(

@@ -7,15 +7,13 @@ from typing import Any
 
 from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import System
+from jaxroof.estimators.answers import answers
 from jaxroof.estimators.book.common import (
-    answers,
     both_ways,
-    counted,
-    free_memory,
+    rounded_up,
     value_or,
-    whole_up,
 )
-from jaxroof.formulas.arithmetic import larger, sqrt, whole
+from jaxroof.formulas.arithmetic import larger, sqrt
 from jaxroof.records import Number, quantity, record
 
 
@@ -127,7 +125,7 @@ def serving_step(inputs: ServingInputs, recipe: None) -> Serving:
     within = value_or(i.within, lambda: step)
     prefill = 2.0 * active * prompt / (rate * i.utilised)
     finished = i.batch / i.generated
-    free = value_or(i.free, lambda: free_memory(weights, i.chips, system.hbm_capacity))
+    free = value_or(i.free, lambda: larger(i.chips * system.hbm_capacity - weights, 0.0))
     return Serving(
         weight_memory=weights,
         cache_memory=cache,
@@ -150,13 +148,13 @@ def serving_step(inputs: ServingInputs, recipe: None) -> Serving:
         evicted=i.batch * (prompt + i.generated) / i.generated,
         free_memory=free,
         caches=free / (per_token * i.context),
-        caches_whole=counted(whole(free, per_token * i.context)),
+        caches_whole=-rounded_up(-free, per_token * i.context),
         chips_for_weights=weights / system.hbm_capacity,
-        chips_for_weights_whole=counted(whole_up(weights, system.hbm_capacity)),
+        chips_for_weights_whole=rounded_up(weights, system.hbm_capacity),
         chips_needed=memory / system.hbm_capacity,
-        chips_needed_whole=counted(whole_up(memory, system.hbm_capacity)),
+        chips_needed_whole=rounded_up(memory, system.hbm_capacity),
         readers=weights / (system.hbm_bandwidth * within),
-        readers_whole=counted(whole_up(weights, system.hbm_bandwidth * within)),
+        readers_whole=rounded_up(weights, system.hbm_bandwidth * within),
         fits=memory <= i.chips * system.hbm_capacity,
     )
 

@@ -11,17 +11,16 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from jaxroof.catalog.system import System
+from jaxroof.estimators.answers import answers
 from jaxroof.estimators.book.common import (
     FEEDS,
     WIDTHS,
     Feed,
     Roofline,
     Widths,
-    answers,
     critical_rows,
     example_system,
     roofline,
-    rows_can_bind,
     shared,
 )
 from jaxroof.formulas.arithmetic import larger, smaller, where
@@ -39,19 +38,6 @@ class Over(enum.Enum):
     XZ = "xz"
     YZ = "yz"
     XYZ = "xyz"
-
-
-# Whether X, Y and Z are used.
-USED: dict[Over, tuple[float, float, float]] = {
-    Over.NONE: (0.0, 0.0, 0.0),
-    Over.X: (1.0, 0.0, 0.0),
-    Over.Y: (0.0, 1.0, 0.0),
-    Over.Z: (0.0, 0.0, 1.0),
-    Over.XY: (1.0, 1.0, 0.0),
-    Over.XZ: (1.0, 0.0, 1.0),
-    Over.YZ: (0.0, 1.0, 1.0),
-    Over.XYZ: (1.0, 1.0, 1.0),
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,9 +120,9 @@ class Contraction:
 
 def _spread(mesh: Mesh, over: Over) -> tuple[Number, Number]:
     """Return the devices of a mesh, and the shards over its axes in use: X Y Z, 1 if unused."""
-    sizes = (mesh.x, mesh.y, mesh.z)
-    used = (1.0 + one * (size - 1.0) for size, one in zip(sizes, USED[over], strict=True))
-    return mesh.x * mesh.y * mesh.z, math.prod(used)
+    used = (over is not Over.NONE and axis in over.value for axis in "xyz")
+    sizes = zip((mesh.x, mesh.y, mesh.z), used, strict=True)
+    return mesh.x * mesh.y * mesh.z, math.prod(size if one else 1.0 for size, one in sizes)
 
 
 def array_step(inputs: ArrayInputs, recipe: ArrayRecipe) -> Array:
@@ -353,10 +339,6 @@ def critical_contraction(
     D* = p s_o X C / (2 W), at which 2 B D F / (X C) = p s_o B F / W
 
     Assumes: p = 2 passes for an all-reduce, 1 for a reduce-scatter; neither B nor F matters.
-    Units: out_width [B], passes, shards [1], rate [FLOP/s], bandwidth [B/s] -> [1].
-
-    >>> round(critical_contraction(2.0, 2.0, 2.0, 1.97e14, 9e10))
-    8756
     """
     return passes * out_width * shards * rate / (2.0 * bandwidth)
 
@@ -374,11 +356,12 @@ def _reduced_turns(inputs: ShardedInputs, parts: Parts, rate: Number, also: floa
     row_flops, reduced = parts.flops / i.batch, parts.passes * widths.output
     outputs = i.batch * i.feedforward
     hidden_gather = 2.0 * outputs * parts.bandwidth / rate
+    batch, _, hides = critical_rows(parts.weight, row_flops, row_bytes, *links)
     return Turns(
         critical_contraction(widths.output, parts.passes, i.shards, *links),
-        rows_can_bind(row_flops, row_bytes, *links),
+        hides,
         2.0 * i.hidden * parts.bandwidth / (reduced * rate),
-        critical_rows(parts.weight, row_flops, row_bytes, *links),
+        batch,
         reduced * outputs / larger(hidden_gather, gathered),
         critical_contraction(widths.output, parts.passes, 1.0, *links),
     )
@@ -429,7 +412,7 @@ def sharded_step(inputs: ShardedInputs, recipe: ShardedRecipe) -> ShardedRooflin
     Messages take V / W, or twice that for an all-reduce, as if the group were large; hops take no
     time (the estimator ``torus`` has both). A way takes the longer of arithmetic and messages.
     """
-    rate, memory = inputs.system.matrix_flops, inputs.system.hbm_bandwidth
+    rate = inputs.system.matrix_flops
     parts = _parts(inputs, recipe)
     ways = WAYS[recipe.case](parts)
     gather, product = (larger(way.flops / rate, way.link_time) for way in ways)
@@ -439,11 +422,8 @@ def sharded_step(inputs: ShardedInputs, recipe: ShardedRecipe) -> ShardedRooflin
     turns = TURNS[recipe.case](inputs, parts, rate)
     in_batch = (recipe.strategy, recipe.case) in IN_BATCH
     size, exists = (turns.batch, turns.hides) if in_batch else (turns.critical, True)
-    common = roofline(
-        way.flops, way.traffic, way.message, way.link_time, rate, memory, size, size, exists
-    )
     return ShardedRoofline(
-        **common,
+        **roofline(*way, (rate, inputs.system.hbm_bandwidth), (size, size, exists)),
         gather_time=gather,
         product_time=product,
         cheapest_time=smaller(gather, product),

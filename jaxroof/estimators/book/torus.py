@@ -12,8 +12,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from jaxroof.catalog.system import System
-from jaxroof.estimators.book.common import answers, example_system, ratio_or_none, shared
+from jaxroof.estimators.answers import answers
+from jaxroof.estimators.book.common import example_system, ratio_or_none, shared
 from jaxroof.formulas.arithmetic import larger, where, whole
+from jaxroof.formulas.network import others
 from jaxroof.records import Number, quantity, record
 
 
@@ -112,7 +114,7 @@ def _ring_gather(links: Links) -> Number:
 
 def _line_gather(links: Links) -> Number:
     """Return V (1 - 1 / n) / (a W1): a device at the end receives over one link an axis."""
-    return links.message * (1.0 - 1.0 / links.devices) / (larger(links.axes, 1.0) * links.link)
+    return links.message * others(links.devices) / (larger(links.axes, 1.0) * links.link)
 
 
 def _middle(links: Links, rate: Number) -> Number:

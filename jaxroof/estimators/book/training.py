@@ -8,12 +8,15 @@ bytes and twice the rate has the same bounds.
 Source: docs/models/op_rooflines.md, sections 4, 5 and 9.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import System
-from jaxroof.estimators.book.common import answers, both_ways, machine, value_or
+from jaxroof.estimators.answers import answers
+from jaxroof.estimators.book.common import both_ways, machine, value_or
 from jaxroof.formulas.arithmetic import sqrt
+from jaxroof.formulas.network import others
 from jaxroof.records import Absent, Number, quantity, record
 
 
@@ -111,11 +114,6 @@ class Bounds:
     mixed_hides: Any = quantity("1", "The batch is large enough for the best mixed split.")
 
 
-def few_share(ranks: Number) -> Number:
-    """Return (X - 1) / X, the factor of a bound for few ranks, which keep their own parts."""
-    return (ranks - 1.0) / ranks
-
-
 def bounds_step(inputs: BoundsInputs, recipe: None) -> Bounds:
     """Return the bounds of every way to split.
 
@@ -137,7 +135,7 @@ def bounds_step(inputs: BoundsInputs, recipe: None) -> Bounds:
     of_pod = batch / i.pods
     each, axes = of_pod / i.chips, i.data_axes * i.tensor_axes
     needed = alpha * i.experts / (i.active_experts * i.data_axes * i.stages)
-    few = 1.0 if isinstance(i.ranks, Absent) else few_share(i.ranks)
+    few = 1.0 if isinstance(i.ranks, Absent) else others(i.ranks)  # they keep their own parts
     best = sqrt(of_pod / feedforward * (i.data_axes / i.tensor_axes) * i.chips)
     data = value_or(i.data, lambda: i.chips / value_or(i.tensor, lambda: i.chips / best))
     tensor = value_or(i.tensor, lambda: i.chips / data)
@@ -238,16 +236,15 @@ def pods_step(inputs: PodsInputs, recipe: None) -> Pods:
     """Return what pods need to train together: C / W tokens each, less where pods are few."""
     i = inputs
 
-    def chips() -> Number:
-        return value_or(i.chips, lambda: machine(i.system).pod * 1.0)
+    def pod(amount: Callable[[System], Number]) -> Number:
+        return value_or(i.chips, lambda: machine(i.system).pod * 1.0) * amount(machine(i.system))
 
-    def interfaces() -> Number:
-        return machine(i.system).nics * machine(i.system).slow_bandwidth
-
-    flops = value_or(i.pod_flops, lambda: chips() * machine(i.system).matrix_flops)
-    bandwidth = value_or(i.pod_bandwidth, lambda: chips() * interfaces())
+    flops = value_or(i.pod_flops, lambda: pod(lambda system: system.matrix_flops))
+    bandwidth = value_or(
+        i.pod_bandwidth, lambda: pod(lambda system: system.nics * system.slow_bandwidth)
+    )
     needed = flops / bandwidth
-    few = needed * few_share(i.pods)
+    few = needed * others(i.pods)
     return Pods(
         rate=flops,
         bandwidth=bandwidth,

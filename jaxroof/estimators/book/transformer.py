@@ -7,8 +7,9 @@ from typing import Any
 
 from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import System
+from jaxroof.estimators.answers import answers
 from jaxroof.estimators.book.attention import score_flops
-from jaxroof.estimators.book.common import DAY, YEAR, answers, counted, value_or, whole_up
+from jaxroof.estimators.book.common import DAY, YEAR, rounded_up, value_or
 from jaxroof.records import Number, quantity, record
 
 
@@ -289,7 +290,7 @@ def memory_step(inputs: MemoryInputs, recipe: None) -> Memory:
         memory=memory,
         memory_per_chip=memory / i.chips,
         chips_needed=memory / capacity,
-        chips_needed_whole=counted(whole_up(memory, capacity)),
+        chips_needed_whole=rounded_up(memory, capacity),
         fits=memory <= i.chips * capacity,
     )
 

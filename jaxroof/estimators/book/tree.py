@@ -12,8 +12,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from jaxroof.catalog.system import System
-from jaxroof.estimators.book.common import answers, example_system, ratio_or_none, shared
-from jaxroof.formulas.arithmetic import larger, smaller, where
+from jaxroof.estimators.answers import answers
+from jaxroof.estimators.book.common import example_system, ratio_or_none, shared
+from jaxroof.formulas.arithmetic import larger, smaller
+from jaxroof.formulas.network import distinct_targets, others
 from jaxroof.records import Number, quantity, record
 
 
@@ -124,7 +126,7 @@ def _each(inputs: TreeInputs, cost: Callable[[Number, Number], Number]) -> Level
 
 def _gather(inputs: TreeInputs) -> Levels:
     """Return (D - 1) / (D w): each child receives the parts of the others."""
-    return _each(inputs, lambda children, rate: (children - 1.0) / (children * rate))
+    return _each(inputs, lambda children, rate: others(children) / rate)
 
 
 def _simple(inputs: TreeInputs) -> Levels:
@@ -150,13 +152,8 @@ def ragged_share(active: Number, destinations: Number) -> Number:
 
 
 def ragged_share_exact(active: Number, destinations: Number) -> Number:
-    """Return 1 - ((Z - 1) / Z)^k, the same if the k places are drawn at random and may coincide.
-
-    >>> round(float(ragged_share_exact(8.0, 64.0)), 6)
-    0.118374
-    """
-    missed = where(destinations > 1.0, 1.0 - 1.0 / destinations, 1.0) ** active
-    return where(destinations > 1.0, 1.0 - missed, 1.0)
+    """Return the same if the k places are drawn at random and may coincide."""
+    return distinct_targets(destinations, active) / destinations
 
 
 def level_rate(children: Number, bandwidth: Number) -> Number:
@@ -199,7 +196,7 @@ def tree_step(inputs: TreeInputs, recipe: TreeRecipe) -> TreeCommunication:
     above = larger(simple.leaf, simple.spine)
     share = ragged_share(i.active, devices)
     exact = ragged_share_exact(i.active, devices)
-    leaves = (devices - 1.0) / devices
+    leaves = others(devices)
     return TreeCommunication(
         devices=devices,
         message=message,

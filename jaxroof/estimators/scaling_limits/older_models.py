@@ -76,6 +76,16 @@ class MoeReport:
     )
 
 
+def _transfer(inputs: MoeInputs, size: Number, ways: Number) -> Number:
+    """Return the time to send and receive an array sharded over devices, 2 (n / p) w / W."""
+    return 2.0 * (size / ways) * inputs.width / inputs.system.network_bandwidth
+
+
+def _summed(inputs: MoeInputs, size: Number, ways: Number, degree: Number) -> Number:
+    """Return the time to reduce an array: one transfer, for any number of ranks above 1."""
+    return where(degree > 1.0, _transfer(inputs, size, ways), 0.0)
+
+
 def moe_time(inputs: MoeInputs, recipe: None) -> MoeReport:
     """Return the parts of a step.
 
@@ -84,16 +94,7 @@ def moe_time(inputs: MoeInputs, recipe: None) -> MoeReport:
     pipeline - 1 waits crosses one boundary between stages. Parts that round down to 0 count as 1.
     """
     i, system = inputs, inputs.system
-    rate, bandwidth = system.matrix_flops * i.rate_width, 1.0 * system.network_bandwidth
-
-    def transfer(size: Number, ways: Number) -> Number:
-        """Return the time to send and receive an array sharded over devices, 2 (n / p) w / W."""
-        return 2.0 * (size / ways) * i.width / bandwidth
-
-    def summed(size: Number, ways: Number, degree: Number) -> Number:
-        """Return the time to reduce an array: one transfer, for any number of ranks above 1."""
-        return where(degree > 1.0, transfer(size, ways), 0.0)
-
+    rate = system.matrix_flops * i.rate_width
     devices = i.pipeline * i.data * i.feedforward_tensor * i.residual_tensor * i.experts
     expert = 2.0 * i.layers * i.hidden * i.feedforward
     parameters, active = expert * i.experts, expert * i.active_experts
@@ -105,22 +106,24 @@ def moe_time(inputs: MoeInputs, recipe: None) -> MoeReport:
     product = larger(
         2.0 * wide * tall * each * i.width / rate, i.width * moved / system.hbm_bandwidth
     )
-    inner = summed(
+    inner = _summed(
+        i,
         tokens * i.feedforward * i.active_experts,
         i.data * i.feedforward_tensor * i.experts,
         i.residual_tensor,
     )
-    outer = summed(
+    outer = _summed(
+        i,
         tokens * i.hidden,
         larger(whole(i.data * i.residual_tensor * i.experts, i.active_experts), 1.0),
         i.active_experts * i.feedforward_tensor,
     )
-    hop = transfer(tokens * i.hidden, devices / i.pipeline)
+    hop = _transfer(i, tokens * i.hidden, devices / i.pipeline)
     waits = i.pipeline - 1.0
     layers = waits * i.layers / (i.pipeline * i.interleave)
     bubble = layers * (6.0 * product + 2.0 * inner + 2.0 * outer) + waits * 2.0 * hop
     steady = 3.0 * whole(i.layers, i.pipeline) * 2.0 * product * (i.global_batch / i.microbatch)
-    gradient = summed(parameters, larger(whole(devices, i.data), 1.0), i.data)
+    gradient = _summed(i, parameters, larger(whole(devices, i.data), 1.0), i.data)
     batch_time = bubble + steady + gradient
     batches = whole(i.tokens_per_parameter * parameters, i.global_batch * i.sequence)
     work = 6.0 * active * i.global_batch * i.sequence * i.width
