@@ -105,6 +105,12 @@ class Estimator:
     alike: Callable[[Any, Mapping[str, np.ndarray]], Mapping[str, np.ndarray]] | None = None
     # recipe -> what each rule of `candidates` refuses, in words, by the name of the rule
     reasons: Callable[[Any], Mapping[str, str]] | None = None
+    # inputs, recipe and fields of a plan -> why no legal plan has them, in words; empty if unknown
+    why_not: Callable[[Any, Any, Mapping[str, int]], str] | None = None
+    # fields that a plan of the user's has so, unless it or a constraint says otherwise
+    usual: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    # results of the best plan -> share by which others are too close to it to tell apart
+    close: Callable[[Any], float] | None = None
     # every plan that a study tries, legal or not; by default the legal plans
     tried: Callable[[Any, Any], Mapping[str, np.ndarray]] | None = None
     # numbers of the inputs that, if given, must equal the product of these plan fields
@@ -139,6 +145,12 @@ class Estimator:
                 if field.metadata[key] and (key == "symbol" or field.name not in self.placement):
                     named.setdefault(field.metadata[key], field.name)
         return {short: name for short, name in named.items() if short not in self.plan_fields}
+
+    @property
+    def shortest(self) -> dict[str, str]:
+        """Return the shortest name of each plan field."""
+        named = {field: short for short, field in reversed(self.short_names.items())}
+        return {field: named.get(field, field) for field in self.plan_fields}
 
     @property
     def words(self) -> dict[str, tuple[str, ...]]:

@@ -7,7 +7,7 @@ import click
 from jaxroof.cli import process, systems
 from jaxroof.cli.command import Command, StudyOption
 from jaxroof.cli.counts import with_margin, with_sequence
-from jaxroof.cli.shared_options import refuse_study_options, shared
+from jaxroof.cli.shared_options import is_own, refuse_study_options, shared
 from jaxroof.errors import refusal
 
 
@@ -24,6 +24,10 @@ Examples:
       --batch 2048 --mine tp=8,pp=16 --where 'tp<=8,zero<=1'
   jaxroof search --estimator published --model gpt3-1t --system h200-nvs4 \\
       --gpus 2048 --batch 4096 --all -o plans.csv
+  jaxroof search --estimator two_level:estimator --set message='1 GB'
+
+MODULE:NAME is an estimator of your own, of a file MODULE.py here or an installed module; --set
+gives its inputs.
 """,
 )
 @shared("model", "system", "estimator", "set")
@@ -54,9 +58,8 @@ Examples:
 )
 def command(**options: Any) -> None:
     """Print the fastest plans of a cluster, and what binds them."""
-    refuse_study_options(
-        options["estimator"], placements="--placements", within="--within", everything="--all"
-    )
+    more = {"placements": "--placements", "within": "--within", "everything": "--all"}
+    refuse_study_options(options["estimator"], **({} if is_own(options["estimator"]) else more))
     if options["dry_run"] and options["uncertain"] is None:
         raise refusal("--dry-run", "of draws alone; expected --uncertain FILE beside it")
     options = with_margin(with_sequence(options))

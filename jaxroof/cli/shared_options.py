@@ -11,18 +11,34 @@ from jaxroof.cli.counts import read_margin, read_sequence
 from jaxroof.cli.detail import remember
 from jaxroof.errors import refusal
 
+
+class StepOption(click.Option):
+    """An option that a training step needs, and an estimator of one's own does not."""
+
+    def value_is_missing(self, value: Any) -> bool:
+        """Return whether a value that is needed is not given."""
+        context = click.get_current_context()
+        own = context.command.name == "search" and is_own(context.params.get("estimator", ""))
+        return not own and super().value_is_missing(value)
+
+
+def is_own(estimator: str) -> bool:
+    """Return whether an estimator is one's own, MODULE:NAME."""
+    return ":" in estimator
+
+
 SPLITS = ("1d", "summa", "context")  # named here too, so that help needs no arrays; a test compares
 OPTIONS = {
     "model": click.option(
-        "--model", "model_name", required=True, metavar="M", help="Name or file.",
+        "--model", "model_name", required=True, cls=StepOption, metavar="M", help="Name or file.",
         shell_complete=completion.models,
     ),
     "system": click.option(
-        "--system", "system_name", required=True, metavar="S", help="Name or file.",
+        "--system", "system_name", required=True, cls=StepOption, metavar="S", help="Name or file.",
         shell_complete=completion.systems,
     ),
     "estimator": click.option(
-        "--estimator", default="training", show_default=True, metavar="NAME",
+        "--estimator", default="training", show_default=True, is_eager=True, metavar="NAME",
         help="training: models of today; published: the study's.",
     ),
     "format": click.option(
@@ -38,10 +54,12 @@ OPTIONS = {
         help="Change a field, such as system.hbm_capacity='192 GB' or attention=unfused.",
     ),
     "gpus": click.option(
-        "--gpus", required=True, metavar="N[,N...]", help="Accelerators to split over."
+        "--gpus", required=True, cls=StepOption, metavar="N[,N...]",
+        help="Accelerators to split over.",
     ),
     "batch": click.option(
-        "--batch", required=True, metavar="B", help="Sequences of one optimizer step."
+        "--batch", required=True, cls=StepOption, metavar="B",
+        help="Sequences of one optimizer step.",
     ),
     "sequence": click.option(
         "--sequence", metavar="N", callback=read_sequence,

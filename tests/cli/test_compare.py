@@ -17,7 +17,8 @@ from rich.console import Console
 import jaxroof as jr
 from jaxroof.analyses.result_metadata import parts_of
 from jaxroof.catalog.needs import training_capacities
-from jaxroof.engine.search.pareto import pareto, stairs_of
+from jaxroof.engine.search.one_machine import stairs_of
+from jaxroof.engine.search.pareto import pareto
 from jaxroof.views.text import compare as compared
 from jaxroof.views.text import pareto as stairs_views
 from jaxroof.views.text import search as words

@@ -1039,7 +1039,7 @@ def test_an_older_result_outlives_bad_input(line, jaxroof, tmp_path):
 # ---- Interruptions ------------------------------------------------------------------------------
 
 INTERRUPTED = [  # where Ctrl-C comes, in what
-    (commands, "survey", f"search {QUESTION} --all -o out.csv"),
+    (commands, "one_machine", f"search {QUESTION} --all -o out.csv"),
     (published_layers, "layers_of", f"layers {MACHINE} --plan tp=4 -o out.csv"),
     (runs, "run_file", "run sweep.toml -o out.csv"),
     (store.pd.DataFrame, "to_csv", f"search {QUESTION} --all -o out.csv"),

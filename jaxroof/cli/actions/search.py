@@ -1,4 +1,4 @@
-"""The search command: search, print and write the plans of one or several cluster sizes."""
+"""The search command: search, print and write the plans of one or several machines."""
 
 from typing import Any
 
@@ -6,27 +6,26 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.cli.actions import outputs
-from jaxroof.cli.actions.arguments import PLAN_FIELDS, own_plan, parse_share, why_not_allowed
+from jaxroof.cli.actions.arguments import parse_share
 from jaxroof.cli.actions.console import say_all
-from jaxroof.cli.actions.search_options import SearchOptions, searched
-from jaxroof.engine.search.all_plans import survey
-from jaxroof.engine.search.driver import first_of_each, rank_plans
+from jaxroof.cli.actions.search_options import SearchOptions
 from jaxroof.engine.search.none_legal import check_legal
-from jaxroof.engine.search.problem import SearchProblem, check_search
+from jaxroof.engine.search.one_machine import NoSuchPlan, OneMachine, one_machine
+from jaxroof.engine.search.plan_text import own_fields
+from jaxroof.engine.search.problem import check_search
 from jaxroof.errors import InputError
-from jaxroof.estimators.published.legality import RULES
-from jaxroof.estimators.published.step import memory_limit, published
 from jaxroof.io.formats import check_writable
 from jaxroof.views.text.answers.legal_plans import LegalPlans, answer, answer_of_sizes
 
+MINE = "--mine"
+
 
 def search_command(*, uncertain: str | None, dry_run: bool = False, **options: Any) -> int:
-    """Search one or several cluster sizes for the study's plans; return the exit status.
+    """Search one or several cluster sizes for the plans of an estimator; return the exit status.
 
     If ``uncertain`` names a table of uncertain inputs, search in every draw of them.
     """
     asked = SearchOptions(**options)
-    searched(asked.estimator)
     if uncertain is None:
         return _search(asked)
     from jaxroof.cli.actions.search_uncertain import uncertain_command
@@ -35,91 +34,98 @@ def search_command(*, uncertain: str | None, dry_run: bool = False, **options: A
 
 
 def _search(asked: SearchOptions) -> int:
-    output = asked.output
+    output, estimator = asked.output, asked.asked_of
     if asked.everything and output is None:
         raise InputError("--all: writes every plan to a file; expected -o FILE.csv, .json or .nc")
     if output is not None:
         check_writable(output)
-    sizes, close = asked.sizes, parse_share("--within", asked.within)
-    inputs, settings, rules = asked.inputs, asked.settings, asked.rules
-    found, everything = [], asked.everything
+    close, inputs, settings, rules = (
+        parse_share("--within", asked.within),
+        asked.inputs,
+        asked.settings,
+        asked.rules,
+    )
+    found, written = [], []
+    sizes = [{"gpus": size} for size in asked.sizes] or [{}]
     for size in sizes:
         question = check_search(
-            published,
+            estimator,
             inputs,
             where=rules,
             objective=asked.objective,
             top=asked.top,
-            settings={"gpus": size, **settings},
+            placements=asked.placements,
+            settings={**size, **settings},
         )
-        found.append(_legal_plans(question, asked.placements, asked.mine))
-    if not any(each.data.sizes["plan"] for each in found):
-        check_legal(published, inputs, where=rules, settings={"gpus": sizes[-1], **settings})
-    outputs.write_data(output, _written(found, everything))
-    title = f"{asked.question}, batch {asked.sequences:,}"
-    one = len(found) == 1
-    say_all(answer(found[0], title, close) if one else answer_of_sizes(found, title))
+        machine = one_machine(question)
+        found.append(_legal_plans(machine, asked.mine, close))
+        every = np.arange(machine.plans.size) if asked.everything else None
+        data = found[-1].data if every is None else machine.reports(every)
+        written.append(_with_size(data, size))
+    if not any(each.legal for each in found):
+        check_legal(estimator, inputs, where=rules, settings={**sizes[-1], **settings})
+    outputs.write_data(output, _joined(written))
+    title = asked.question + (f", batch {asked.sequences:,}" if asked.batch is not None else "")
+    if estimator.name == "published" and len(found) > 1:
+        say_all(answer_of_sizes(found, title))
+    else:
+        for size, one in zip(sizes, found, strict=True):
+            on = "".join(f", {name} {value:,}" for name, value in size.items() if len(sizes) > 1)
+            say_all(answer(one, f"{title}{on}", close))
     outputs.report_written(output)
     return 0 if any(each.best is not None for each in found) else 1
 
 
-def _legal_plans(question: SearchProblem, placements: bool, mine: str | None) -> LegalPlans:
-    """Return the legal plans of one size, ranked, and the user's own among them."""
-    inputs, recipe = question.inputs, question.recipe
-    own = {} if mine is None else own_plan(mine, inputs, recipe)
-    data = survey(published, inputs, recipe, where=question.where)
-    order = rank_plans(published, data, question.objective, question.sign, data.feasible.values)
-    shown = order if placements else first_of_each(published, data, order)
-    place = _position(data, own, order) if own else None
-    refused = "" if place is not None or not own else _refused(own, question, data.sizes["plan"])
+def _legal_plans(machine: OneMachine, mine: str | None, close: float) -> LegalPlans:
+    """Return the best plans of one machine, those close to the best, and the user's own."""
+    question = machine.question
+    estimator, recipe = question.estimator, question.recipe
+    order = machine.ranked(machine.fitting)
+    shown = machine.distinct(order)[: question.top]
+    place, why = np.empty(0, np.int64), ""
+    if mine is not None:
+        given = own_fields(question, MINE, mine)
+        said = ", ".join(f"{field}={value}" for field, value in given.items())
+        try:
+            place = np.array([machine.own(said, given, MINE).place])
+        except NoSuchPlan as error:
+            why = error.why
+    value = machine.values(order)
+    near = order[np.abs(value - value[:1]) <= close * np.abs(value[:1])]
+    lean = near[np.argsort(machine.need[near], kind="stable")][:1]
     return LegalPlans(
-        data=data,
-        gpus=int(inputs.gpus),
-        limit=float(memory_limit(inputs)),
-        order=order,
-        shown=shown[: question.top],
+        data=machine.reports(shown),
+        gpus=int(question.inputs.gpus) if hasattr(question.inputs, "gpus") else None,
+        limit=machine.limit,
+        feasible=len(order),
         objective=question.objective,
         where=[str(rule) for rule in question.where],
-        refusals={rule.name: rule.words for rule in RULES[recipe.split]},
-        own=place,
-        refused=refused,
+        refused=machine.refused,
+        refusals=estimator.reasons(recipe) if estimator.reasons is not None else {},
+        needs=machine.need,
+        close=len(near) - 1,
+        lean=_only(machine, lean),
+        leanest=_only(machine, machine.leanest(1)),
+        own=_only(machine, place),
+        place=1 + int(np.flatnonzero(np.isin(order, place))[:1].sum()),
+        not_allowed=why,
     )
 
 
-def _refused(own: dict[str, int], question: SearchProblem, legal: int) -> str:
-    """Return why the user's plan is not among the legal plans."""
-    why = why_not_allowed(own, question.inputs, question.recipe)
-    if why:
-        return why
-    said = ", ".join(f"{field}={value}" for field, value in own.items())
-    left = " that --where leaves" if question.where else ""
-    return f"{said}: none of the {legal:,} legal plans{left} has these fields"
+def _only(machine: OneMachine, place: np.ndarray) -> xr.Dataset | None:
+    """Return one plan with its results, None if there is none."""
+    return machine.reports(place).isel(plan=0) if len(place) else None
 
 
-def _written(found: list[LegalPlans], everything: bool) -> xr.Dataset:
-    """Return all plans, or only the plans printed, of all sizes, with a column of sizes."""
-    parts = []
-    for one in found:
-        some = one.data if everything else one.data.isel(plan=one.shown)
-        about = {"units": "1", "long_name": "Accelerators"}
-        sizes = np.full(some.sizes["plan"], one.gpus)
-        count = xr.Variable("plan", sizes, about, {"_FillValue": -1})
-        parts.append(xr.Dataset({"gpus": count, **some.data_vars}, attrs=some.attrs))
-    joined = xr.concat(parts, "plan", combine_attrs="override") if len(parts) > 1 else parts[0]
-    return joined[["gpus", *[n for n in joined.data_vars if n != "gpus"]]]
+def _with_size(data: xr.Dataset, size: dict[str, int]) -> xr.Dataset:
+    """Return plans with a first column of the number of accelerators, if it is known."""
+    about = {"units": "1", "long_name": "Accelerators"}
+    columns = {
+        name: xr.Variable("plan", np.full(data.sizes["plan"], n), about, {"_FillValue": -1})
+        for name, n in size.items()
+    }
+    return xr.Dataset({**columns, **data.data_vars}, attrs=data.attrs)
 
 
-def _position(data: xr.Dataset, own: dict[str, int], order: np.ndarray) -> int | None:
-    """Return the position of the plan with the given fields, in its best placement.
-
-    Among several splits, the best that fits, else the one that needs least memory; or None.
-    """
-    rows = np.flatnonzero(np.all([data[field].values == own[field] for field in own], axis=0))
-    if not len(rows):
-        return None
-    first = order[np.isin(order, rows)]
-    split = first[0] if len(first) else rows[np.argmin(data.memory.values[rows])]
-    alike = np.isin(np.arange(data.sizes["plan"]), rows)
-    for field in set(PLAN_FIELDS) - set(published.placement):
-        alike &= data[field].values == data[field].values[split]
-    return int(rank_plans(published, data, published.objective, 1.0, alike)[0])
+def _joined(parts: list[xr.Dataset]) -> xr.Dataset:
+    return xr.concat(parts, "plan", combine_attrs="override") if len(parts) > 1 else parts[0]

@@ -1,8 +1,11 @@
 """The options of the commands that search for the plans of a training step, parsed when read."""
 
 import dataclasses
+import functools
+import pathlib
 from typing import Any
 
+from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.analyses.training_settings import system_of
 from jaxroof.catalog.lookup import model, with_chip
 from jaxroof.cli.actions.arguments import parse_settings
@@ -12,6 +15,7 @@ from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.errors import unknown
 from jaxroof.estimator import Estimator
+from jaxroof.estimators.plugins import estimator_of
 from jaxroof.estimators.published.inputs import Inputs
 from jaxroof.estimators.published.step import published
 from jaxroof.estimators.training.inputs import TrainingInputs
@@ -40,7 +44,7 @@ class QuestionOptions(PlansQuestion):
     number_format: str | None
     split: str
 
-    @property
+    @functools.cached_property
     def asked_of(self) -> Estimator:
         """Return the estimator that answers."""
         return searched(self.estimator)
@@ -92,3 +96,43 @@ class SearchOptions(QuestionOptions):
     within: str
     objective: str | None
     everything: bool
+
+    @functools.cached_property
+    def asked_of(self) -> Estimator:
+        """Return the estimator that answers: of a training step, or one's own as MODULE:NAME."""
+        if ":" in self.estimator:
+            return estimator_of(self.estimator, pathlib.Path.cwd(), trust=True)
+        return searched(self.estimator)
+
+    @property
+    def _of_a_step(self) -> bool:
+        return self.asked_of.name in SEARCHED
+
+    @property
+    def sizes(self) -> list[int]:
+        """Return the numbers of accelerators, none where no such number is given."""
+        return [] if self.gpus is None else super().sizes
+
+    @property
+    def inputs(self) -> Any:
+        """Return the inputs before any settings; of one's own estimator, from all of them."""
+        if self._of_a_step:
+            return super().inputs
+        sizes = {"gpus": self.sizes[0]} if self.sizes else {}
+        return resolve_settings(self.asked_of, {**sizes, **self.settings})[0]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of every size."""
+        if self._of_a_step:
+            return super().settings
+        batch = None if self.batch is None else self.sequences
+        named = {"model": self.model_name, "system": self.system_name, "global_batch": batch}
+        return {**{name: value for name, value in named.items() if value}, **self._given}
+
+    @property
+    def question(self) -> str:
+        """Return the model, the accelerators and the system in words, or what is asked."""
+        if self._of_a_step:
+            return super().question
+        return self.asked_of.about.rstrip("?") or self.asked_of.name

@@ -1,8 +1,7 @@
 """Every plan of every point of a grid, legal or not, along one dimension; the legal ones alone."""
 
 import dataclasses
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,22 +16,22 @@ from jaxroof.engine.grid.axes import (
     replace_all,
     spread,
 )
-from jaxroof.engine.grid.dataset import attributes, dataset, field_metadata, provenance
-from jaxroof.engine.grid.evaluate import evaluate_points
+from jaxroof.engine.grid.dataset import attributes
 from jaxroof.engine.grid.given_axes import resolved
 from jaxroof.engine.grid.size import COPIES, NUMBER, check_lists
 from jaxroof.engine.grid.tabulate import tabulate
 from jaxroof.engine.search.candidates import floats, list_plans
 from jaxroof.engine.search.constraints import Constraint
+from jaxroof.engine.search.one_machine import reports
 from jaxroof.engine.search.problem import (
+    check_search,
     check_searchable,
     constraints_of,
     fit_flags,
     searchable_report,
 )
-from jaxroof.engine.search.search import FEASIBLE
 from jaxroof.errors import InputError, refusal
-from jaxroof.estimator import Candidates, Estimator
+from jaxroof.estimator import Estimator
 from jaxroof.missing import check_listed, naming_all
 from jaxroof.records import checked, leaves, replace_at
 from jaxroof.settings import choices_of
@@ -48,7 +47,6 @@ class AllPlans:
     axis: Axis
     # path of a record on an axis -> its labels, and the index of each configuration's label
     labels: Mapping[str, tuple[tuple[str, ...], np.ndarray]]
-    refused: Mapping[str, int]  # how many plans each rule refused, where only legal ones are listed
 
 
 def plans(
@@ -70,11 +68,11 @@ def plans(
     Raises: InputError for anything that is not a grid of this estimator, or if there is no plan.
     """
     chosen = {**(settings or {}), **more}
-    inputs, recipe, given, axes = resolved(estimator, inputs, recipe, chosen, axes)
     if not refused:
         if axes:
             raise InputError("axes: not with refused=False; expected one call of it a point")
-        return legal_plans(estimator, inputs, recipe, constraints_of(estimator, where))
+        return survey(estimator, inputs, recipe, where=where, settings=chosen)
+    inputs, recipe, given, axes = resolved(estimator, inputs, recipe, chosen, axes)
     read = read_axes(inputs, axes, recipe, estimator.names, given)
     listed = list_all_plans(estimator, inputs, recipe, axes=read, where=where)
     return evaluate_plans(estimator, listed, recipe, listed.axis, slice(None))
@@ -97,51 +95,9 @@ def survey(
     Raises: InputError for anything that is not a point of this estimator.
     """
     chosen = {**(settings or {}), **more}
-    return plans(estimator, inputs, recipe, where=where, refused=False, settings=chosen)
-
-
-def legal_plans(
-    estimator: Estimator,
-    inputs: Any,
-    recipe: Any,
-    where: tuple[Constraint, ...],
-    some: Mapping[str, np.ndarray] | None = None,
-) -> xr.Dataset:
-    """Return the legal plans of one point with their results, ``feasible`` among them.
-
-    ``some`` are columns of those that are asked for; by default all.
-    """
-    listed = list_all_plans(estimator, inputs, recipe, where=where, refused=False)
-    if some is not None:
-        chosen = {f"plan.{field}": column.astype(float) for field, column in some.items()}
-        listed = dataclasses.replace(listed, axis=Axis(DIMENSION, chosen))
-    fields = listed.axis.columns
-    found = evaluate_points(estimator, recipe, replace_all(listed.inputs, fields))
-    if "feasible" not in found:
-        found["feasible"] = _within(estimator, listed.inputs, found, len(listed.axis))
-    columns = {path.removeprefix("plan."): some.astype(np.int64) for path, some in fields.items()}
-    inputs = dataclasses.replace(listed.inputs, plan=None)
-    report = searchable_report(estimator, inputs, recipe)
-    about: dict[str, Any] = {
-        "question": "legal plans",
-        "where": [str(rule) for rule in where],
-        "refused": listed.refused,
-    }
-    return dataset(
-        {name: (("plan",), values) for name, values in {**columns, **found}.items()},
-        (),
-        inputs,
-        {**FEASIBLE, **field_metadata(estimator.plan, report)},
-        provenance(estimator, inputs, recipe, **about),
-    )
-
-
-def _within(estimator: Estimator, inputs: Any, found: Mapping[Any, Any], count: int) -> np.ndarray:
-    """Return which plans fit the limit; all of them, if there is none."""
-    if estimator.limit is None or not estimator.need:
-        return np.ones(count, bool)
-    need = np.asarray(found[estimator.need])
-    return np.broadcast_to(need <= np.asarray(estimator.limit(inputs)), (count,))
+    asked = check_search(estimator, inputs, recipe, where=where, settings=chosen)
+    listed = list_plans(asked.estimator, asked.inputs, asked.recipe, asked.where)
+    return reports(asked, listed.plans, listed.refused)
 
 
 def list_all_plans(
@@ -151,7 +107,6 @@ def list_all_plans(
     *,
     axes: AxisValues | None = None,
     where: str | Iterable[str | Constraint] = (),
-    refused: bool = True,
 ) -> AllPlans:
     """List every plan tried at every point of a grid; arguments are as in ``plans``.
 
@@ -176,12 +131,16 @@ def list_all_plans(
     named = {path: (labels, at) for at, a in enumerate(read) for path, labels in a.labels.items()}
     known = {path: tuple(dict.fromkeys(labels)) for path, (labels, _) in named.items()}
     numbers: dict[str, list[np.ndarray]] = {path: [] for path in named}
-    counts: Counter[str] = Counter()
-    _check_size(estimator, inputs, recipe, rules, read, refused)
+    size = COPIES * NUMBER * (len(estimator.plan_fields) + sum(len(axis.values) for axis in read))
+
+    def tried(values: Mapping[str, Any]) -> Mapping[str, np.ndarray]:
+        return _tried(estimator, replace_all(inputs, values), recipe, rules)
+
+    check_lists(
+        read, size, lambda values: len(next(iter(tried(values).values()))), "expected fewer points"
+    )
     for index, values in points(read):
-        asked = replace_all(inputs, values)
-        rows, some, _ = _listed(estimator, asked, recipe, rules, refused=refused)
-        counts.update(some)
+        rows = tried(values)
         count = len(next(iter(rows.values())))
         moved = {**values, **{f"plan.{field}": column for field, column in rows.items()}}
         for path, value in moved.items():
@@ -190,46 +149,27 @@ def list_all_plans(
             here = known[path].index(names[index[at]])
             numbers[path].append(np.full(count, here, np.int16))
     whole = {path: np.concatenate(parts) for path, parts in columns.items()}
-    if refused and not (whole and len(next(iter(whole.values())))):
+    if not (whole and len(next(iter(whole.values())))):
         raise InputError("plans: none to try; expected inputs and rules that allow some")
-    first = {f: next(iter(whole[f"plan.{f}"]), np.float64(1)) for f in estimator.plan_fields}
+    first = {f: whole[f"plan.{f}"][0] for f in estimator.plan_fields}
     inputs = dataclasses.replace(inputs, plan=estimator.plan(**first))
     labels = {path: (known[path], np.concatenate(numbers[path])) for path in named}
-    return AllPlans(inputs, Axis(DIMENSION, whole), labels, counts)
+    return AllPlans(inputs, Axis(DIMENSION, whole), labels)
 
 
-def _check_size(
-    estimator: Estimator,
-    inputs: Any,
-    recipe: Any,
-    rules: tuple[Constraint, ...],
-    axes: Sequence[Axis],
-    refused: bool,
-) -> None:
-    """Check that every plan of every point fits in memory, by a sample of the points."""
-    columns = len(estimator.plan_fields) + sum(len(axis.values) for axis in axes)
-
-    def plans_at(values: Mapping[str, Any]) -> int:
-        asked = replace_all(inputs, values)
-        plans = _listed(estimator, asked, recipe, rules, refused=refused).plans
-        return len(next(iter(plans.values())))
-
-    check_lists(axes, COPIES * NUMBER * columns, plans_at, "expected fewer points")
-
-
-def _listed(
-    estimator: Estimator, inputs: Any, recipe: Any, rules: tuple[Constraint, ...], *, refused: bool
-) -> Candidates:
-    """Return the plans tried at one point (the legal ones, if no other is tried or wanted)."""
-    if estimator.tried is None or not refused:
-        return list_plans(estimator, inputs, recipe, rules)
+def _tried(
+    estimator: Estimator, inputs: Any, recipe: Any, rules: tuple[Constraint, ...]
+) -> Mapping[str, np.ndarray]:
+    """Return the plans tried at one point, the legal ones if no other is tried."""
+    if estimator.tried is None:
+        return list_plans(estimator, inputs, recipe, rules).plans
     for path, _, value in list(leaves(inputs)):
         inputs = replace_at(inputs, path, floats([value])[0])
     rows = estimator.tried(inputs, recipe)
     mask = np.ones(len(next(iter(rows.values()))), bool)
     for rule in rules:
         mask &= rule.holds(rows)
-    return Candidates({field: column[mask] for field, column in rows.items()}, {})
+    return {field: column[mask] for field, column in rows.items()}
 
 
 def evaluate_plans(
@@ -265,7 +205,8 @@ def add_verdicts(estimator: Estimator, data: xr.Dataset, inputs: Any, axis: Axis
     fits, whole = f"{estimator.need}_fits", fit_flags(estimator)
     count = data.sizes[DIMENSION]
     if fits not in data and estimator.need and estimator.limit is not None:
-        within = _within(estimator, spread(inputs, [axis]), data, count)
+        limit = np.asarray(estimator.limit(spread(inputs, [axis])))
+        within = np.broadcast_to(data[estimator.need].values <= limit, (count,))
         about = _about(f"{estimator.need} is at most its limit")
         data = data.assign({fits: ((DIMENSION,), within, about)})
     flags = {str(n): v for n, v in data.data_vars.items() if v.dtype == bool}

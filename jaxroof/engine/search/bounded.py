@@ -40,9 +40,6 @@ LANES = 1024  # machines times limits of one call
 SAMPLED = 16  # machines, and limits, at which incumbents are sought
 ROWS = (32, 512, 4096)  # of the least bounds, among which incumbents are sought, fewest first
 SLACK = 4.0 * TIE  # relative: more than a tie of the search
-LEAST_STAIRS = 1 << 16  # fewer plans are compared sooner than they are bounded
-FEW = 1 << 13  # plans that are evaluated sooner than passed over
-ROUNDS = 16  # limit on rounds of known plans
 
 
 def is_worthwhile(question: SearchProblem, groups: Sequence[ProblemGroup]) -> bool:
@@ -289,28 +286,3 @@ def _reached(
         reached[number] = np.partition(each, question.top - 1, axis=0)[question.top - 1]
     reached = np.where(np.isnan(reached), FAR, reached)
     return reached + SLACK * np.abs(reached)
-
-
-def stairs_left(question: SearchProblem, ready: PreparedPlans) -> np.ndarray:
-    """Return the positions of one problem's plans that may be steps, among plans sorted by need.
-
-    A step is faster than every plan before it. A plan whose bound is above what a known plan before
-    it reaches is therefore no step. Known plans are first those where the running minimum of the
-    bounds falls, then those whose bound is lowest against what is reached.
-    """
-    group = ProblemGroup((), slice(0, 1), question.inputs, {}, ready)
-    objectives = functools.partial(direct.grid_objectives(question, group, []), 0)
-    reads = bound_reads(question.estimator, question.recipe, structure(question.inputs))
-    (rows,) = bound_rows(ready, reads.fields)
-    bound = objectives(rows.first, bound=True)[rows.number, 0]
-    value = np.full(len(bound), np.inf)
-    known = np.flatnonzero(np.diff(np.minimum.accumulate(bound), prepend=np.inf) < 0.0)
-    for _ in range(ROUNDS):
-        value[known] = objectives(known)[:, 0]
-        reached = np.minimum.accumulate(value)
-        left = np.flatnonzero(bound <= reached * (1.0 + SLACK))
-        new = left[np.isinf(value[left])]
-        if len(new) <= FEW:
-            break
-        known = new[np.argpartition(bound[new] / reached[new], FEW)[:FEW]]
-    return left

@@ -3,20 +3,18 @@
 import dataclasses
 import functools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import xarray as xr
 
 from jaxroof.engine.grid.axes import points, replace_all
 from jaxroof.engine.grid.chunks import Progress
-from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.engine.grid.size import NUMBER, check_lists, check_search
 from jaxroof.engine.search import bounded, boxes, direct
-from jaxroof.engine.search.candidates import list_plans, plan_product
-from jaxroof.engine.search.distinct_rows import distinct_rows
+from jaxroof.engine.search.candidates import plan_product
 from jaxroof.engine.search.groups import (
     MachineChunk,
     ProblemGroup,
@@ -30,8 +28,7 @@ from jaxroof.engine.search.problem import (
     axis_roles,
     most_by_numpy,
 )
-from jaxroof.estimator import FAR, TIE, Estimator
-from jaxroof.records import replace_at
+from jaxroof.estimator import FAR
 from jaxroof.structure import results
 
 
@@ -70,11 +67,8 @@ def best_plans(question: SearchProblem, progress: Progress | None = None) -> Sea
     check_search_size(question)
     axes = question.axes
     whose = question.estimator, question.recipe, question.inputs
-    if question.estimator.sizing is not None:
-        found = _nothing_yet(question, [len(axis) for axis in axes], [], [])
-        _clear(found)
-        total = search_per_plan(question, found, progress)
-        return dataclasses.replace(found, combinations=total, evaluated=total)
+    if question.estimator.sizing is not None:  # its plans need programs of their own
+        return _point_by_point(question, progress)
     if not axes and executor_of(*whose, 0, question.executor) == NUMPY:
         return _of_one_machine(one_machine(question))
     kind = axis_roles(question)
@@ -173,11 +167,28 @@ def _nothing_yet(
     )
 
 
-def _clear(found: SearchResult) -> None:
-    """Write that there is no plan anywhere."""
-    found.winner[...] = -1
-    found.objective[...] = found.least_need[...] = np.nan
-    found.legal[...] = found.feasible[...] = 0
+def _point_by_point(question: SearchProblem, progress: Progress | None) -> SearchResult:
+    """Return the best plans at every point of a grid, each point a search of its own."""
+    found = _nothing_yet(question, [len(axis) for axis in question.axes], [], [])
+    lists, refused, total = [], Counter[str](), 0
+    every = list(points(question.axes))
+    for done, (index, values) in enumerate(every, 1):
+        inputs = replace_all(question.inputs, values)
+        one = _of_one_machine(one_machine(dataclasses.replace(question, inputs=inputs, axes=())))
+        found.winner[index] = np.where(one.winner >= 0, one.winner + sum(map(_length, lists)), -1)
+        for name in ("objective", "legal", "feasible", "least_need"):
+            getattr(found, name)[index] = getattr(one, name)
+        lists += one.lists
+        refused.update(one.refused)
+        total += one.combinations
+        if progress is not None:
+            progress(done, len(every))
+    counts = {"refused": dict(refused), "combinations": total, "evaluated": total}
+    return dataclasses.replace(found, lists=lists, **counts)
+
+
+def _length(plans: Mapping[str, np.ndarray]) -> int:
+    return len(next(iter(plans.values())))
 
 
 def _lists(
@@ -264,86 +275,3 @@ def check_search_size(question: SearchProblem) -> None:
         return plan_product(estimator, inputs, question.recipe, question.where).size
 
     check_lists(some, NUMBER * (fields + len(results(question.report))), plans_at)
-
-
-def search_per_plan(question: SearchProblem, found: Any, progress: Any = None) -> int:
-    """Write the winners at every grid point into ``found``; return the number of combinations."""
-    estimator = question.estimator
-    places, plans = [], []
-    for index, values in points(question.axes):
-        inputs = replace_all(question.inputs, values)
-        legal, refused, _ = list_plans(estimator, inputs, question.recipe, question.where)
-        places.append((index, values))
-        plans.append(legal)
-        for name, count in refused.items():
-            found.refused[name] = found.refused.get(name, 0) + count
-    counts = [len(next(iter(legal.values()))) for legal in plans]
-    total = sum(counts)
-    if total == 0:
-        return 0
-    asked = question.inputs
-    for path in {path for _, values in places for path in values}:
-        column = np.repeat([float(values[path]) for _, values in places], counts)
-        asked = replace_at(asked, path, column)
-    assert estimator.plan is not None
-    found.lists[:] = [{f: np.concatenate([p[f] for p in plans]) for f in plans[0]}]
-    columns = {f: column.astype(float) for f, column in found.lists[0].items()}
-    asked = dataclasses.replace(asked, plan=estimator.plan(**columns))
-    results = evaluate_points(estimator, question.recipe, asked)
-    value = question.sign * results[question.objective]
-    need = results[estimator.need] if estimator.need else np.zeros(total)
-    limit = np.full(total, np.inf)
-    if estimator.limit is not None:
-        limit = np.broadcast_to(np.asarray(estimator.limit(asked)), (total,))
-    start = 0
-    for (index, _), count in zip(places, counts, strict=True):
-        some = slice(start, start + count)
-        start += count
-        if not count:
-            continue
-        fits = need[some] <= limit[some]
-        order = ranking_order(value[some], need[some], fits)[: question.top]
-        ranks = (*index, slice(0, len(order)))
-        found.winner[ranks] = some.start + order
-        found.objective[ranks] = question.sign * value[some][order]
-        found.legal[index], found.feasible[index] = count, int(fits.sum())
-        found.least_need[index] = need[some].min()
-    if progress is not None:
-        progress(total, total)
-    return total
-
-
-def rank_plans(
-    estimator: Estimator, data: xr.Dataset, objective: str, sign: float, mask: np.ndarray
-) -> np.ndarray:
-    """Return the positions of the surveyed plans in the mask, best first."""
-    value = sign * data[objective].values
-    need = data[estimator.need].values if estimator.need else np.zeros(len(value))
-    return ranking_order(value, need, mask)
-
-
-def ranking_order(value: np.ndarray, need: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Return the positions in the mask, least value first; ties go to the least need."""
-    allowed = np.flatnonzero(mask)
-    order = allowed[np.lexsort((allowed, need[allowed], value[allowed]))]
-    start = 0
-    for stop in range(1, len(order) + 1):
-        least = value[order[start]]
-        if stop < len(order) and value[order[stop]] <= least + TIE * abs(least):
-            continue
-        if stop - start > 1:  # a run of ties
-            run = order[start:stop]
-            order[start:stop] = run[np.lexsort((run, need[run]))]
-        start = stop
-    return order
-
-
-def first_of_each(estimator: Estimator, data: xr.Dataset, order: np.ndarray) -> np.ndarray:
-    """Return the first position of each split in ``order``: its best placement."""
-    assert estimator.plan is not None
-    fields = [f for f in data.data_vars if f in estimator.plan.__dataclass_fields__]
-    kinds = [data[f].values[order] for f in fields if f not in estimator.placement]
-    if not len(order):
-        return order
-    first, _ = distinct_rows(kinds)
-    return order[np.sort(first)]

@@ -9,11 +9,15 @@ the next question about the same machine.
 import dataclasses
 import functools
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import xarray as xr
 
+from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance
 from jaxroof.engine.grid.dependencies import bound_reads
+from jaxroof.engine.grid.evaluate import evaluate_points
+from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.engine.grid.threads import by_threads
 from jaxroof.engine.search.bounded import SLACK, is_bounded
 from jaxroof.engine.search.candidates import (
@@ -29,13 +33,34 @@ from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.direct import plan_objectives
 from jaxroof.engine.search.distinct_rows import distinct_rows
 from jaxroof.engine.search.problem import SearchProblem
-from jaxroof.estimator import TIE, Candidates, reads
+from jaxroof.errors import InputError, refusal
+from jaxroof.estimator import FAR, TIE, Candidates, reads
 from jaxroof.records import with_named_absences
 from jaxroof.structure import structure
 
 LEAST_PLANS = 1 << 15  # fewer are evaluated sooner than a bound is traced
 FEW = 256  # rows of the least bounds whose plans are evaluated first
 PIECE = 1 << 15  # plans evaluated at once, so that what is written stays in the cache
+STEPS = 1 << 13  # plans of a staircase that are evaluated sooner than passed over
+ROUNDS = 16  # limit on rounds of known plans of a staircase
+# for estimators without a result ``feasible``
+FEASIBLE = {"feasible": {"unit": "1", "doc": "The plan fits the limit"}}
+
+
+class NoSuchPlan(InputError):
+    """No legal plan has the fields of the user's; ``why`` says it without the name of the input."""
+
+    def __init__(self, where: str, why: str, near: str) -> None:
+        super().__init__(str(refusal(where, f"{why}{near}")))
+        self.why = why
+
+
+class OwnPlan(NamedTuple):
+    """A plan of the user's among the legal ones."""
+
+    given: Mapping[str, int]  # its fields
+    some: np.ndarray  # positions of the plans that have them, the leanest first
+    place: int  # of the best of these that fits, of the leanest if none does
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -54,8 +79,7 @@ class OneMachine:
     @functools.cached_property
     def limit(self) -> float:
         """Return what a plan may need."""
-        limit = self.question.estimator.limit
-        return np.inf if limit is None else float(limit(self.question.inputs))
+        return limit_of(self.question)
 
     @functools.cached_property
     def fitting(self) -> np.ndarray:
@@ -76,7 +100,8 @@ class OneMachine:
     def leanest(self, count: int) -> np.ndarray:
         """Return the positions of the plans that need least, the leanest first."""
         last = min(count, len(self.need)) - 1
-        some = np.flatnonzero(self.need <= np.partition(self.need, last)[last])
+        most = np.partition(self.need, last)[last] if last >= 0 else 0.0
+        some = np.flatnonzero(self.need <= most)
         return some[np.argsort(self.need[some], kind="stable")][:count]
 
     def by_need(self, positions: np.ndarray) -> PreparedPlans:
@@ -111,11 +136,11 @@ class OneMachine:
         if len(least) > max(FEW, 4 * top):
             enough = np.partition(least, max(FEW, 4 * top))[max(FEW, 4 * top)]
             few = some[(bounds <= enough)[row]]
-            order = self.distinct(self._ranked(few))
+            order = self.distinct(self.ranked(few))
             if len(order) >= top:
                 last = float(self.values(order[top - 1 : top])[0])
                 some, _ = self.within(last + SLACK * abs(last), among)
-        order = self.distinct(self._ranked(some))[:top]
+        order = self.distinct(self.ranked(some))[:top]
         return order, self.values(order)
 
     def within(self, most: float, among: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -143,18 +168,98 @@ class OneMachine:
         """Return how many plans were evaluated."""
         return int(np.count_nonzero(self._known))
 
-    def _ranked(self, positions: np.ndarray) -> np.ndarray:
+    def ranked(self, positions: np.ndarray) -> np.ndarray:
         """Return some plans by value; of a tie the plan that needs less, then the smaller."""
-        values = self.values(positions)
-        order = np.argsort(values, kind="stable")
-        sorted_values = values[order]
-        rises = np.diff(sorted_values, prepend=sorted_values[:1]) > TIE * np.abs(sorted_values)
-        some = positions[order]
-        return some[np.lexsort((some, self.need[some], np.cumsum(rises)))]
+        return positions[ranked(self.values(positions), self.need[positions], positions)]
+
+    def staircase(self) -> np.ndarray:
+        """Return the positions of the plans that are best at some limit of the need, leanest first.
+
+        A step is better than every plan that needs less. A plan whose bound is above what a known
+        plan that needs less reaches is therefore no step. Known plans are first those where the
+        running minimum of the bounds falls, then those of the lowest bounds against what is known.
+        """
+        order = np.argsort(self.need, kind="stable")
+        if len(order) < LEAST_PLANS or not is_bounded(self.question):
+            return order[stairs_of(self.need[order], self.values(order))]
+        bounds, _ = self._bounds
+        bound, value = bounds[self._numbers(order)], np.full(len(order), np.inf)
+        known = np.flatnonzero(np.diff(np.minimum.accumulate(bound), prepend=np.inf) < 0.0)
+        for _ in range(ROUNDS):
+            value[known] = self.values(order[known])
+            reached = np.minimum.accumulate(value)
+            left = np.flatnonzero(bound <= reached * (1.0 + SLACK))
+            new = left[np.isinf(value[left])]
+            if len(new) <= STEPS:
+                break
+            known = new[np.argpartition(bound[new] / reached[new], STEPS)[:STEPS]]
+        left = order[left]
+        return left[stairs_of(self.need[left], self.values(left))]
+
+    def reports(self, positions: np.ndarray) -> xr.Dataset:
+        """Return some of the plans with all their results, as a Dataset over ``plan``."""
+        return reports(self.question, self.at(positions), self.refused)
+
+    def own(self, text: str, given: Mapping[str, int], where: str = "mine") -> OwnPlan:
+        """Return the place of the user's plan, as it was typed and by its fields.
+
+        A field that it leaves open has the usual value of the estimator, where a plan has that.
+        Raises: NoSuchPlan that says what no legal plan has, and which are near.
+        """
+        some = self.having(Constraint(field, "=", value) for field, value in given.items())
+        if not len(some):
+            raise self._no_such_plan(text, given, where)
+        for field, usual in self.question.estimator.usual.items():
+            kept = some[self.at(some, (field,))[field] == usual]
+            some = kept if len(kept) and field not in given else some
+        best, value = self.best(1, some[self.need[some] <= self.limit])
+        if not len(best) or value >= FAR:
+            best = self.ranked(some[self.need[some] <= self.need[some[0]]])
+        return OwnPlan(given, some, int(best[0]))
+
+    def plan(self, place: int) -> dict[str, int]:
+        """Return the fields of one plan."""
+        return {field: int(value[0]) for field, value in self.at(np.array([place])).items()}
+
+    def filled(self, own: OwnPlan, place: int) -> dict[str, int]:
+        """Return the fields that the user's plan left open, where plans differ, as one has them."""
+        chosen = self.plan(place)
+        return {
+            field: chosen[field]
+            for field, column in self.at(own.some).items()
+            if field not in own.given and np.any(column != column[0])
+        }
+
+    def _no_such_plan(self, text: str, given: Mapping[str, int], where: str) -> NoSuchPlan:
+        """Return why no legal plan has the fields of the user's, and which are the nearest."""
+        question = self.question
+        found = []
+        for field, value in given.items():
+            others = [Constraint(f, "=", v) for f, v in given.items() if f != field]
+            left = self.plans.having(others)
+            values = np.unique({**left.plans, **left.product}[field]) if left.size else np.empty(0)
+            near = (*values[values < value][-1:], *values[values > value][:1])
+            found += [f"{question.estimator.shortest[field]}={value:.0f}" for value in near]
+        alone = "" if len(given) == 1 else " with the rest of it"
+        expected = f"; expected {' or '.join(found)}{alone}" if found else ""
+        hook = question.estimator.why_not
+        if hook is not None and (why := hook(question.inputs, question.recipe, given)):
+            return NoSuchPlan(where, why, expected)
+        left = " that --where leaves" if self.refused.get("where") else ""
+        why = f"{text}: none of the {self.plans.size:,} legal plans{left} has these fields"
+        return NoSuchPlan(where, why, expected)
 
     def _evaluated(self, positions: np.ndarray, bound: bool = False) -> np.ndarray:
         """Return what is minimised, or its lower bound, of some plans."""
-        question, (rows, tables) = self.question, self._parts
+        question = self.question
+        whose = question.estimator, question.recipe, question.inputs
+        if not len(positions):
+            return np.empty(0)
+        if executor_of(*whose, 0) != NUMPY:
+            asked, aim = with_plans(question, self.at(positions)), question.objective
+            found = evaluate_points(question.estimator, question.recipe, asked, aim)[aim]
+            return question.sign * found
+        rows, tables = self._parts
 
         def piece(some: np.ndarray) -> np.ndarray:
             mine = {name: one.number(some) for name, one in rows.items()}
@@ -162,7 +267,7 @@ class OneMachine:
             return plan_objectives(question, question.inputs, fields, tables, mine, (), bound)
 
         pieces = [positions[start : start + PIECE] for start in range(0, len(positions), PIECE)]
-        return np.concatenate([np.empty(0), *by_threads(piece, pieces, len(pieces))])
+        return np.concatenate([*by_threads(piece, pieces, len(pieces))])
 
     @functools.cached_property
     def _parts(self) -> tuple[dict[str, ProductRows], dict[str, Any]]:
@@ -183,7 +288,7 @@ class OneMachine:
     def _bounds(self) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray] | None]:
         """Return lower bounds of rows of plans, and a function from positions to their rows."""
         question = self.question
-        if len(self.fitting) < LEAST_PLANS or not is_bounded(question):
+        if len(self.need) < LEAST_PLANS or not is_bounded(question):
             return np.full(1, -np.inf), None
         fields = bound_reads(question.estimator, question.recipe, structure(question.inputs)).fields
         rows = product_rows(self.plans, fields)
@@ -208,3 +313,74 @@ def one_machine(question: SearchProblem) -> OneMachine:
     asked = InputsKey.of(inputs, read_paths(estimator, recipe, inputs))
     found = needed_plans(estimator, recipe, question.where, asked)
     return OneMachine(question, found.plans, found.need)
+
+
+def ranked(value: np.ndarray, need: np.ndarray, place: np.ndarray) -> np.ndarray:
+    """Return the order of values, the least first; of a tie the least need, then the first place.
+
+    >>> ranked(np.array([2.0, 1.0, 1.0 + 1e-15]), np.array([0.0, 5.0, 4.0]), np.arange(3))
+    array([2, 1, 0])
+    """
+    order = np.argsort(value, kind="stable")
+    rising = value[order]
+    tie = np.cumsum(np.diff(rising, prepend=rising[:1]) > TIE * np.abs(rising))
+    return order[np.lexsort((place[order], need[order], tie))]
+
+
+def stairs_of(need: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """Return the positions of the points that win at some limit of the need, by increasing need.
+
+    Less is better for both arguments. Values within 1e-12 of the least are tied. Ties go to the
+    least need, then to the first position.
+
+    >>> stairs_of(np.array([3.0, 1.0, 2.0, 2.0]), np.array([5.0, 9.0, 9.0, 7.0]))
+    array([1, 3, 0])
+    """
+    order = np.lexsort((np.arange(len(need)), need))
+    if not len(order):
+        return order
+    least = np.minimum.accumulate(value[order])
+    last = np.append(np.diff(need[order]) > 0, True)  # the last of each run of equal needs
+    bound = least[last] + TIE * np.abs(least[last])
+    first = np.searchsorted(-least, -bound, side="left")  # first tie of the running minimum
+    return order[np.unique(first)]
+
+
+def with_plans(question: SearchProblem, plans: Mapping[str, np.ndarray]) -> Any:
+    """Return the inputs of a problem with plans as columns of numbers."""
+    assert question.estimator.plan is not None
+    columns = {field: column.astype(np.float64) for field, column in plans.items()}
+    return dataclasses.replace(question.inputs, plan=question.estimator.plan(**columns))
+
+
+def reports(
+    question: SearchProblem, plans: Mapping[str, np.ndarray], refused: Mapping[str, int]
+) -> xr.Dataset:
+    """Return plans with all their results, ``feasible`` among them, as a Dataset over ``plan``."""
+    estimator, inputs = question.estimator, question.inputs
+    found = evaluate_points(estimator, question.recipe, with_plans(question, plans))
+    if "feasible" not in found:
+        count = len(next(iter(plans.values())))
+        need = found[estimator.need] if estimator.need else np.zeros(count)
+        found["feasible"] = need <= limit_of(question)
+    columns = {**{field: column.astype(np.int64) for field, column in plans.items()}, **found}
+    return dataset(
+        {name: (("plan",), values) for name, values in columns.items()},
+        (),
+        inputs,
+        {**FEASIBLE, **field_metadata(estimator.plan, question.report)},
+        provenance(
+            estimator,
+            inputs,
+            question.recipe,
+            question="legal plans",
+            where=[str(rule) for rule in question.where],
+            refused=dict(refused),
+        ),
+    )
+
+
+def limit_of(question: SearchProblem) -> float:
+    """Return what a plan may need."""
+    limit = question.estimator.limit
+    return np.inf if limit is None else float(limit(question.inputs))

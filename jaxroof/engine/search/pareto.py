@@ -9,13 +9,13 @@ import xarray as xr
 
 from jaxroof.engine.grid.axes import Axis, AxisValues, points, replace_all
 from jaxroof.engine.grid.dataset import dataset, provenance
-from jaxroof.engine.search.all_plans import legal_plans, survey
-from jaxroof.engine.search.bounded import LEAST_STAIRS, is_bounded, stairs_left
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.one_machine import one_machine
 from jaxroof.engine.search.problem import SearchProblem, check_searches
 from jaxroof.errors import InputError
-from jaxroof.estimator import TIE, Estimator
+from jaxroof.estimator import Estimator
+
+LEGAL = "Plans that every rule of the split allows"
 
 
 def pareto(
@@ -94,58 +94,15 @@ def _staircase(
     recipe = dataclasses.replace(question.recipe, **chosen) if chosen else question.recipe
     moved = {path: value for path, value in values.items() if path not in chosen}
     inputs = replace_all(question.inputs, moved)
-    data, legal = _contenders(dataclasses.replace(question, inputs=inputs, recipe=recipe))
-    need, value = data[estimator.need].values, question.sign * data[question.objective].values
-    stairs = data.isel(plan=stairs_of(need, value)).rename(plan="step_number")
-    kept = [n for n in stairs.data_vars if stairs[n].dtype != bool]
-    found = stairs[kept]
-    held = stairs.get("feasible", xr.ones_like(stairs[estimator.need], bool))
+    machine = one_machine(dataclasses.replace(question, inputs=inputs, recipe=recipe, axes=()))
+    stairs = machine.reports(machine.staircase()).rename(plan="step_number")
+    found = stairs[[n for n in stairs.data_vars if stairs[n].dtype != bool]]
     about = {"units": "1", "long_name": "Whether the machine holds the plan"}
-    found["fits"] = held.astype(bool).assign_attrs(about)
+    found["fits"] = stairs["feasible"].astype(bool).assign_attrs(about)
+    whole = {"plans_legal": (machine.plans.size, {"units": "1", "long_name": LEGAL})}
     if estimator.limit is not None:
-        limit = float(np.asarray(estimator.limit(inputs)))
         about = {**stairs[estimator.need].attrs, "long_name": "What a plan may need on the machine"}
-        found[f"{estimator.need}_limit"] = (
-            "step_number",
-            np.full(found.sizes["step_number"], limit),
-            about,
-        )
-    about = {"units": "1", "long_name": "Plans that every rule of the split allows"}
-    found["plans_legal"] = ("step_number", np.full(found.sizes["step_number"], legal), about)
+        whole = {f"{estimator.need}_limit": (machine.limit, about), **whole}
+    for name, (value, about) in whole.items():
+        found[name] = ("step_number", np.full(found.sizes["step_number"], value), about)
     return found, at
-
-
-def _contenders(question: SearchProblem) -> tuple[xr.Dataset, int]:
-    """Return the plans of one point that may be steps, with their results, and how many are legal.
-
-    Without a lower bound of the objective, or among few plans, these are all plans.
-    """
-    estimator, inputs, recipe = question.estimator, question.inputs, question.recipe
-    if is_bounded(question):
-        machine = one_machine(dataclasses.replace(question, axes=()))
-        if machine.plans.size >= LEAST_STAIRS:
-            ready = machine.by_need(np.arange(machine.plans.size))
-            left = stairs_left(question, ready)
-            some = {field: column[left] for field, column in ready.every.items()}
-            return legal_plans(estimator, inputs, recipe, question.where, some), machine.plans.size
-    data = survey(estimator, inputs, recipe, where=question.where)
-    return data, data.sizes["plan"]
-
-
-def stairs_of(need: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """Return the positions of the points that win at some limit of the need, by increasing need.
-
-    Less is better for both arguments. Values within 1e-12 of the least are tied. Ties go to the
-    least need, then to the first position.
-
-    >>> stairs_of(np.array([3.0, 1.0, 2.0, 2.0]), np.array([5.0, 9.0, 9.0, 7.0]))
-    array([1, 3, 0])
-    """
-    order = np.lexsort((np.arange(len(need)), need))
-    if not len(order):
-        return order
-    least = np.minimum.accumulate(value[order])
-    last = np.append(np.diff(need[order]) > 0, True)  # the last of each run of equal needs
-    bound = least[last] + TIE * np.abs(least[last])
-    first = np.searchsorted(-least, -bound, side="left")  # first tie of the running minimum
-    return order[np.unique(first)]

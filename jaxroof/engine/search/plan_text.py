@@ -1,11 +1,13 @@
 """Plans as people write them: ``dp=4,tp=8``, or ``dp 4 tp 8`` as tables and answers print them."""
 
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from jaxroof.errors import InputError, nearest, refusal, shown, unknown
 from jaxroof.limits import BOUNDS
-from jaxroof.records import number_of
+from jaxroof.records import get_at, number_of, value_or
 
 
 def plan_items(where: str, text: str) -> dict[str, str]:
@@ -56,6 +58,29 @@ def parse_plan(
             span = f"expected whole numbers from {least} to {most}"
             raise refusal(f"{where}: {name}", f"{span}, given {shown(value)}")
         found[field] = int(number)
+    return found
+
+
+def own_fields(question: Any, where: str, text: str) -> dict[str, int]:
+    """Return the fields of a plan of the user's for a problem, by their long names.
+
+    A number of the inputs that is a product of fields fills the one that is left open.
+    Raises: InputError that begins with ``where``, if they are not plan fields in their range, or
+    contradict such a number.
+    """
+    estimator = question.estimator
+    found = parse_plan(where, text, estimator.plan, estimator.short_names)
+    unused = estimator.unused_fields(question.recipe)
+    for path, fields in estimator.products.items():
+        whole = int(value_or(get_at(question.inputs, path), 0))
+        used = [field for field in fields if field not in unused]
+        left = [field for field in used if field not in found]
+        product = math.prod(found.get(field, 1) for field in used)
+        if not left and whole and product != whole:
+            said = " x ".join(estimator.shortest[field] for field in used)
+            raise refusal(where, f"{said} = {product}; expected the {whole} of --{path}")
+        if len(left) == 1 and whole % product == 0:
+            found[left[0]] = whole // product
     return found
 
 

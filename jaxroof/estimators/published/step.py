@@ -14,6 +14,7 @@ from jaxroof.estimator import Estimator, details_in
 from jaxroof.estimators.published.inputs import Inputs, Plan
 from jaxroof.estimators.published.layer_time import LayerTimes, layer_times
 from jaxroof.estimators.published.legality import RULES, VERDICTS, lacked
+from jaxroof.estimators.published.legality_words import why_not
 from jaxroof.estimators.published.operations import operations, stage_send
 from jaxroof.estimators.published.plans import GROUPS, placements, plans
 from jaxroof.estimators.published.recipe import Recipe, Split
@@ -277,6 +278,7 @@ published = Estimator(
     step=step,
     candidates=plans,
     reasons=lambda recipe: {rule.name: rule.words for rule in RULES[recipe.split]},
+    why_not=why_not,
     structural=("gpus", "global_batch", "model", "system.fast_domain"),
     objective="step_time",
     need="memory",

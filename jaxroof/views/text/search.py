@@ -1,6 +1,5 @@
 """Sentences about a search: the plans, those that fit, what binds, and close alternatives."""
 
-import json
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -12,11 +11,12 @@ from jaxroof.analyses.result_metadata import (
     objective_of,
     parts_of,
     rises,
+    roles,
     unit_of,
     words_of,
 )
 from jaxroof.errors import listing
-from jaxroof.units import percent, seconds, size
+from jaxroof.units import percent, size
 from jaxroof.views.text.interval import interval_words
 from jaxroof.views.text.plan import placed_words, placement_fields, plan_fields, plan_words
 from jaxroof.views.text.scaling_limits import limits_sentences
@@ -27,77 +27,106 @@ TOO_LARGE, NO_LEGAL_PLAN = 1, 2  # values of the flag `reason`
 
 
 def counts_sentence(
-    data: xr.Dataset, limit: float, refusals: Mapping[str, str], where: Sequence[str]
+    data: xr.Dataset,
+    needs: np.ndarray,
+    limit: float,
+    refused: Mapping[str, int],
+    ruled_out: int,
+    where: Sequence[str],
 ) -> str:
-    """Return how many plans there were, how many fit, and the reasons against the rest."""
-    legal, fits = data.sizes["plan"], int(data.feasible.sum())
-    refused = json.loads(data.attrs["refused"])
+    """Return how many plans there were, how many fit, and the reasons against the rest.
+
+    Arguments: what each legal plan needs, what is refused in words, and what constraints rule out.
+    """
+    legal, fits = len(needs), int((needs <= limit).sum())
     asked = f" with {' and '.join(where)}" if where else ""
-    said = [
-        f"{refusals[name]} ({count:,})"
-        for name, count in refused.items()
-        if count and name in refusals
-    ]
+    said = [f"{words} ({count:,})" for words, count in refused.items() if count]
     rules = f" The rules of the split dropped {listing(said)}." if said else ""
-    if refused.get("where"):
-        rules += f" Your constraints dropped {refused['where']:,} plans."
-    over = legal - fits
-    need, unit = data[need_of(data)].values, unit_of(data, need_of(data))
+    if ruled_out:
+        rules += f" Your constraints dropped {ruled_out:,} plans."
+    if not need_of(data):
+        return f"{_plans(legal)}{asked}.{rules}"
+    over, unit = legal - fits, unit_of(data, need_of(data))
     kept = f"{_plans(legal)}{asked}; {fits:,} fit in {size(limit, unit)}"
     if over:
-        least, most = size(need.min(), unit), size(need.max(), unit)
+        least, most = size(needs.min(), unit), size(needs.max(), unit)
         kept += f", {over:,} need more (plans need {least} to {most})"
     return f"{kept}.{rules}"
 
 
 def best_sentence(best: xr.Dataset, fits: int | None, limit: float) -> str:
-    """Return the best of the plans that fit, its speed and memory; ``fits`` is None if unknown."""
+    """Return the best of the plans that fit, its results and need; ``fits`` is None if unknown."""
     count = "" if fits is None else f"{fits:,} "
     of = ", the only plan that fits" if fits == 1 else f" of the {count}plans that fit"
-    need = float(best[need_of(best)])
-    return (
-        f"Best{of}: {plan_words(best)}, {seconds(float(best.step_time))} a step, "
-        f"{float(best.throughput):.5g} samples/s, {size(need, unit_of(best, need_of(best)))} of "
-        f"{size(limit, unit_of(best, need_of(best)))} ({percent(need / limit)})."
-    )
+    said = [plan_words(best), *(amounts_of(best, name) for name in merits(best))]
+    if need := need_of(best):
+        value, unit = float(best[need]), unit_of(best, need)
+        said.append(f"{size(value, unit)} of {size(limit, unit)} ({percent(value / limit)})")
+    return f"Best{of}: {', '.join(said)}."
+
+
+def merits(data: xr.Dataset) -> list[str]:
+    """Return the results that say how good a plan is: the time and throughput of a step, or others.
+
+    Others are the objective of the estimator and those that are printed first.
+    """
+    step = [name for name in (OF, "throughput") if name in data]
+    return step if len(step) > 1 else headlines(data)
+
+
+def amounts_of(row: xr.Dataset, name: str) -> str:
+    """Return a result of a plan with its unit, and of what it is where the unit does not say it."""
+    if name == "throughput":
+        return f"{float(row[name]):.5g} samples/s"
+    if name.endswith("_time"):
+        return per_run(row, name, float(row[name]))
+    return f"{words_of(row, name)} {amount(float(row[name]), unit_of(row, name))}"
+
+
+def aim_of(data: xr.Dataset) -> str:
+    """Return the result that the estimator optimises."""
+    return str(roles(data)["objective"])
 
 
 def parts_sentence(best: xr.Dataset) -> str:
-    """Return where the time of a step goes."""
-    shares = {name: float(best[name]) / float(best.step_time) for name in parts_of(best, OF)}
+    """Return where the time of a step goes, or what else is optimised; empty without parts."""
+    aim = aim_of(best)
+    shares = {name: float(best[name]) / float(best[aim]) for name in parts_of(best, aim)}
     order = sorted(shares, key=lambda name: -shares[name])
     said = [f"{words_of(best, n)} {percent(shares[n])}" for n in order if shares[n] >= LEAST]
-    return f"Where the step's time goes: {listing(said)}."
+    what = "step's time" if aim == OF else words_of(best, aim)
+    return f"Where the {what} goes: {listing(said)}." if said else ""
 
 
-def close_sentence(data: xr.Dataset, order: np.ndarray, objective: str, within: float) -> str:
-    """Return how many plans are close to the best, and which of them needs the least memory."""
-    value, unit = data[objective].values[order], unit_of(data, need_of(data))
-    close = order[np.abs(value - value[0]) <= within * np.abs(value[0])]
+def close_sentence(
+    many: int, lean: xr.Dataset, best: xr.Dataset, objective: str, within: float
+) -> str:
+    """Return how many plans are close to the best, and which of them needs the least memory.
+
+    ``lean`` is the leanest of those within a share of the best, and itself.
+    """
     share = f"{100 * within:.3g} %"
-    if len(close) == 1:
+    if many == 0:
         return f"No other plan that fits is within {share}."
-    need = data[need_of(data)].values[close]
-    lean = data.isel(plan=int(close[np.argmin(need)]))
-    many = len(close) - 1
     first = "One other plan is" if many == 1 else f"{many:,} other plans are"
-    if float(lean[objective]) == value[0]:
-        return f"{first} within {share}; none of them needs less memory."
-    gap = _behind(float(lean[objective]), float(value[0]))
-    worse = f"is {gap} slower" if unit_of(data, objective) == "s" else f"is {gap} behind"
+    if not (need := need_of(lean)):
+        return f"{first} within {share}."
+    unit = unit_of(lean, need)
+    if float(lean[objective]) == float(best[objective]):
+        less = "memory" if need == "memory" else words_of(lean, need)
+        return f"{first} within {share}; none of them needs less {less}."
+    gap = _behind(float(lean[objective]), float(best[objective]))
+    worse = f"is {gap} slower" if unit_of(lean, objective) == "s" else f"is {gap} behind"
     lead = f"{first} within {share}: " if many == 1 else f"{first} within {share}; the leanest, "
     said = f"{placed_words(lean)}{',' * (many > 1)}"
-    return f"{lead}{said} uses {size(float(need.min()), unit)} and {worse}."
+    return f"{lead}{said} uses {size(float(lean[need]), unit)} and {worse}."
 
 
-def nothing_fits(data: xr.Dataset, limit: float) -> str:
-    """Return which memory term is too large, by how much, and the least that any plan needs."""
-    if data.sizes["plan"] == 0:
-        return "no legal plan."
-    need = need_of(data)
-    unit = unit_of(data, need)
-    lean = data.isel(plan=int(np.argmin(data[need].values)))
-    parts = {words_of(data, name): float(lean[name]) for name in parts_of(data, need)}
+def nothing_fits(lean: xr.Dataset, limit: float) -> str:
+    """Return which part of the need is too large, by how much, and the least that a plan needs."""
+    need = need_of(lean)
+    unit = unit_of(lean, need)
+    parts = {words_of(lean, name): float(lean[name]) for name in parts_of(lean, need)}
     over = float(lean[need]) - limit
     said = (
         f"nothing fits: the leanest plan ({plan_words(lean)}) needs {size(limit + over, unit)} "
@@ -111,27 +140,29 @@ def nothing_fits(data: xr.Dataset, limit: float) -> str:
 
 
 def mine_sentences(
-    data: xr.Dataset, mine: int, order: np.ndarray, objective: str, limit: float
+    row: xr.Dataset, best: xr.Dataset | None, place: int, fits: int, objective: str, limit: float
 ) -> str:
-    """Return the rank of the user's plan, its gap to the best, and the differences."""
-    row = data.isel(plan=mine)
-    said = f"Yours: {placed_words(row)}, {seconds(float(row.step_time))} a step"
-    if not bool(row.feasible):
-        need, unit = float(row[need_of(data)]), unit_of(data, need_of(data))
+    """Return the rank of the user's plan, its gap to the best, and the differences.
+
+    ``place`` is that of the plan among the ``fits`` plans that fit.
+    """
+    aim = aim_of(row)
+    said = f"Yours: {placed_words(row)}, {amounts_of(row, aim)}"
+    if best is None or not bool(row.feasible):
+        need, unit = float(row[need_of(row)]), unit_of(row, need_of(row))
         return (
             f"{said}, but it does not fit: it needs {size(need, unit)}, "
             f"{size(need - limit, unit)} more than the {size(limit, unit)} there are."
         )
-    best = data.isel(plan=int(order[0]))
-    place = int(np.flatnonzero(order == mine)[0]) + 1
     if place == 1:
-        return f"{said}: it is the best of the {len(order):,} plans that fit."
+        return f"{said}: it is the best of the {fits:,} plans that fit."
     gap = _behind(float(row[objective]), float(best[objective]))
-    worse = "slower" if objective == OF else f"behind the best in {objective.replace('_', ' ')}"
-    return (
-        f"{said}: place {place:,} of the {len(order):,} plans that fit, {gap} {worse}. "
-        f"It has {listing(_other_fields(row, best))}, and spends {listing(_more(row, best))}."
-    )
+    slower = objective == aim and unit_of(row, aim) == "s"
+    worse = "slower" if slower else f"behind the best in {objective.replace('_', ' ')}"
+    found = f"{said}: place {place:,} of the {fits:,} plans that fit, {gap} {worse}."
+    more = [f"spends {listing(spent)}"] if (spent := _more(row, best, aim)) else []
+    differs = [f"has {listing(other)}"] if (other := _other_fields(row, best)) else []
+    return f"{found} It {', and '.join([*differs, *more])}." if differs or more else found
 
 
 def _other_fields(row: xr.Dataset, best: xr.Dataset) -> list[str]:
@@ -144,18 +175,23 @@ def _other_fields(row: xr.Dataset, best: xr.Dataset) -> list[str]:
     ]
 
 
-def _more(row: xr.Dataset, best: xr.Dataset) -> list[str]:
-    """Return the two parts of the time in which a plan spends most more than the best."""
-    differences = {n: float(row[n]) - float(best[n]) for n in parts_of(row, OF)}
+def _more(row: xr.Dataset, best: xr.Dataset, aim: str) -> list[str]:
+    """Return the two parts of what is optimised in which a plan spends most more than the best."""
+    differences = {n: float(row[n]) - float(best[n]) for n in parts_of(row, aim)}
     worst = sorted(differences, key=lambda n: -differences[n])[:2]
     return [
-        f"{seconds(differences[n])} more in {words_of(row, n)}" for n in worst if differences[n] > 0
+        f"{amount(differences[n], unit_of(row, n))} more in {words_of(row, n)}"
+        for n in worst
+        if differences[n] > 0
     ]
 
 
 def _behind(value: float, best: float) -> str:
     """Return the difference from the best in percent, or the value itself if the best is 0."""
-    return f"{100 * abs(value / best - 1.0):.2g} %" if best else f"{abs(value):.3g}"
+    if not best:
+        return f"{abs(value):.3g}"
+    share = 100 * abs(value / best - 1.0)
+    return f"{share:.2g} %" if share < 100 else f"{share:.0f} %"
 
 
 def _plans(count: int) -> str:

@@ -1,7 +1,7 @@
 """Tables of plans."""
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,14 @@ import xarray as xr
 from rich.console import JustifyMethod
 from rich.table import Table
 
-from jaxroof.analyses.result_metadata import head_of, headlines, need_of, parts_of, unit_of
+from jaxroof.analyses.result_metadata import (
+    head_of,
+    headlines,
+    need_of,
+    parts_of,
+    roles,
+    unit_of,
+)
 from jaxroof.units import percent, seconds, size
 from jaxroof.views.text.interval import LOW, short_interval
 from jaxroof.views.text.layout import PlainTable, evenly
@@ -30,46 +37,56 @@ def plain_table(title: str | None = None) -> PlainTable:
     return PlainTable(title)
 
 
-def plans_table(data: xr.Dataset, order: Iterable[int], limit: float) -> Table:
-    """Return plans in the given order: split, speed, memory, and the parts of the time."""
+def plans_table(data: xr.Dataset, limit: float) -> Table:
+    """Return plans in their order: split, results, need, and the parts of what is optimised."""
     table, fields = plain_table(), plan_fields(data)
     *degrees, placement = placed_heads(data, fields)
     table.add_numbers("#", *degrees)
-    rows = [data.isel(plan=position) for position in order]
+    rows = [data.isel(plan=place) for place in range(data.sizes["plan"])]
     if placement:
         table.add_numbers(placement, optional=0 if placements_differ(rows, fields) else 4)
-    table.add_numbers("step\ntime")
-    table.add_numbers("samples\n/s", optional=3)
-    table.add_numbers("MFU\n%", optional=2)
-    table.add_numbers(f"memory of\n{size(limit, 'B')}", optional=1)
-    parts = parts_of(data, "step_time")
+    for head, optional in _result_heads(data, limit):
+        table.add_numbers(head, optional=optional)
+    aim = str(roles(data)["objective"])
+    parts = parts_of(data, aim)
     table.add_numbers(*(f"{head_of(data, part)}\n%" for part in parts), optional=5)
     for place, row in enumerate(rows, 1):
-        cells = split_cells(row, fields)
-        table.add_row(str(place), *cells, *_result_cells(row, limit), *_shares(row))
+        cells, whole = split_cells(row, fields), float(row[aim])
+        shares = [_share(float(row[part]) / whole) for part in parts]
+        table.add_row(str(place), *cells, *_result_cells(row, limit), *shares)
     return table
 
 
+def _result_heads(data: xr.Dataset, limit: float) -> list[tuple[str, int]]:
+    """Return the heads of what ``_result_cells`` returns; those of large numbers leave first."""
+    need = need_of(data)
+    if TRAINED in data:
+        full = f"memory of\n{size(limit, 'B')}"
+        return [("step\ntime", 0), ("samples\n/s", 3), ("MFU\n%", 2), (full, 1)]
+    found = [(head_of(data, name), 2 * place) for place, name in enumerate(headlines(data))]
+    full = [(f"{head_of(data, need)} of\n{size(limit, unit_of(data, need))}", 1)] if need else []
+    return [*found, *full]
+
+
+TRAINED = "throughput"  # a result of a training step, whose table has its own units
+
+
 def _result_cells(row: xr.Dataset, limit: float) -> list[str]:
-    return [
-        seconds(float(row.step_time)),
-        f"{float(row.throughput):.5g}",
-        f"{100 * float(row.mfu):.1f}",
-        filled(float(row.memory), limit),
-    ]
+    need = need_of(row)
+    full = [filled(float(row[need]), limit, unit_of(row, need))] if need else []
+    if TRAINED not in row:
+        return [*(amount(float(row[n]), unit_of(row, n)) for n in headlines(row)), *full]
+    time, rate = seconds(float(row.step_time)), f"{float(row.throughput):.5g}"
+    return [time, rate, f"{100 * float(row.mfu):.1f}", *full]
 
 
-def filled(memory: float, limit: float) -> str:
+def filled(memory: float, limit: float, unit: str = "B") -> str:
     """Return an amount of memory and its share of the limit.
 
     >>> filled(124.6e9, 141e9)
     '124.6 GB  88 %'
     """
-    return f"{size(memory, 'B')} {percent(memory / limit):>5}"
-
-
-def _shares(row: xr.Dataset) -> list[str]:
-    return [_share(float(row[name]) / float(row.step_time)) for name in parts_of(row, "step_time")]
+    return f"{size(memory, unit)} {percent(memory / limit):>5}"
 
 
 def _share(part: float) -> str:

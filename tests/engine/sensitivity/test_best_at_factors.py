@@ -8,8 +8,7 @@ import pytest
 import jaxroof as jr
 from jaxroof.catalog import lookup
 from jaxroof.engine.grid.evaluate import evaluate_points
-from jaxroof.engine.search import bounded, candidates
-from jaxroof.engine.search import pareto as fronts
+from jaxroof.engine.search import candidates, one_machine
 from jaxroof.engine.search.problem import check_search, constraints_of
 from jaxroof.engine.sensitivity import best_at_factors
 from jaxroof.engine.sensitivity.parameter_lanes import plans_that_fit
@@ -62,8 +61,8 @@ def test_the_ends_of_an_interval_reach_the_least_of_all_plans(monkeypatch):
 
 
 def test_a_staircase_with_a_bound_is_that_of_every_plan(monkeypatch):
-    monkeypatch.setattr(fronts, "LEAST_STAIRS", 1)
-    monkeypatch.setattr(bounded, "FEW", 16)
+    monkeypatch.setattr(one_machine, "LEAST_PLANS", 1)
+    monkeypatch.setattr(one_machine, "STEPS", 16)
     found = jr.pareto(jr.training, machine(), where=WHERE)
     assert found.sizes["step_number"] > 5
     assert_same(found, jr.pareto(UNBOUNDED, machine(), where=WHERE))

@@ -15,10 +15,10 @@ from places import ROOT
 
 import jaxroof as jr
 from jaxroof.engine.grid.evaluate import evaluate_points
-from jaxroof.engine.search.driver import ranking_order
+from jaxroof.engine.search.one_machine import ranked
 from jaxroof.engine.uncertainty.distributions import distribution
 from jaxroof.engine.uncertainty.sobol import indices, points
-from jaxroof.estimator import Candidates
+from jaxroof.estimator import FAR, Candidates
 from jaxroof.records import Number, replace_at
 from jaxroof.views import plots
 from jaxroof.views.text import uncertain as views
@@ -397,8 +397,8 @@ def test_a_search_of_all_draws_is_every_plan_in_every_draw():
     recipe = dataclasses.replace(jr.published.recipe, split=jr.Split.ONE_D)
     report = evaluate_points(jr.published, recipe, asked)
     time, need, fits = (report[n].reshape(16, -1) for n in ("step_time", "memory", "feasible"))
-    order = [ranking_order(*row) for row in zip(time, need, fits, strict=True)]
-    best = np.array([row[0] for row in order])
+    within, places = np.where(fits, time, FAR), np.arange(fits.shape[1])
+    best = np.array([ranked(*row, places)[0] for row in zip(within, need, strict=True)])
     np.testing.assert_allclose(found.step_time_drawn, time[np.arange(16), best], rtol=1e-12)
     winner = found.isel(candidate=found.candidate_drawn.values - 1)
     for field in fields:

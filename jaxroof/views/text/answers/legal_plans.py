@@ -1,4 +1,4 @@
-"""What is said of the legal plans of the study's training step, ranked."""
+"""What is said of the legal plans of one machine, ranked: of any estimator that is searched."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,64 +15,84 @@ from jaxroof.views.text.said import Said, quiet, title, usual, verbose
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class RankedPlans:
-    """The legal plans on one number of accelerators, and which of them are shown."""
+    """The plans that are shown, best first, with all their results."""
 
-    data: xr.Dataset  # plans
-    gpus: int
-    limit: float  # memory that a plan may fill [B]
-    order: np.ndarray  # those that fit, best first
-    shown: np.ndarray  # those of the table
+    data: xr.Dataset
+    limit: float  # what a plan may need
+    feasible: int | None  # how many fit, None if that is not known
 
     @property
     def best(self) -> xr.Dataset | None:
         """Return the best plan, None if nothing fits."""
-        return self.data.isel(plan=int(self.order[0])) if len(self.order) else None
+        return self.data.isel(plan=0) if self.feasible != 0 else None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class LegalPlans(RankedPlans):
-    """All of the legal plans, how they were searched, and the user's own among them."""
+    """The best plans on one machine, how they were searched, and the user's own among them."""
 
+    gpus: int | None  # accelerators, where the question has such a number
     objective: str
     where: Sequence[str]  # constraints
-    refusals: Mapping[str, str]  # plans that each rule refuses, in words
-    own: int | None  # place of the user's plan in the data
-    refused: str  # why the user's plan is not allowed
+    refused: Mapping[str, int]  # plans that each rule refused
+    refusals: Mapping[str, str]  # and what these are, in words
+    needs: np.ndarray  # of every legal plan
+    close: int  # how many others are close to the best
+    lean: xr.Dataset | None  # the leanest of these and of the best
+    leanest: xr.Dataset | None  # the plan that needs least, None if none is legal
+    own: xr.Dataset | None  # the user's plan
+    place: int  # of the user's plan among those that fit
+    not_allowed: str  # why the user's plan is not among the legal plans
+
+    @property
+    def legal(self) -> int:
+        """Return how many plans are legal."""
+        return len(self.needs)
 
     @property
     def counts(self) -> str:
         """Return how many plans there were, how many fit, and the reasons against the rest."""
-        return views.counts_sentence(self.data, self.limit, self.refusals, self.where)
+        said = {self.refusals[name]: n for name, n in self.refused.items() if name in self.refusals}
+        counts = said, self.refused.get("where", 0), self.where
+        return views.counts_sentence(self.data, self.needs, self.limit, *counts)
+
+    @property
+    def nothing(self) -> str:
+        """Return which need is too large, and by how much."""
+        if self.leanest is None:
+            return "no legal plan."
+        return views.nothing_fits(self.leanest, self.limit)
 
     @property
     def about_own(self) -> str:
         """Return the sentences about the user's plan; empty if there is none."""
         if self.own is None:
-            return f"Yours is not allowed: {self.refused}." if self.refused else ""
-        return views.mine_sentences(self.data, self.own, self.order, self.objective, self.limit)
+            return f"Yours is not allowed: {self.not_allowed}." if self.not_allowed else ""
+        placed = self.place, self.feasible or 0
+        return views.mine_sentences(self.own, self.best, *placed, self.objective, self.limit)
 
 
 def answer(found: LegalPlans, about: str, within: float) -> Iterator[Said]:
-    """Yield the best plans on one number of accelerators, and the user's own.
+    """Yield the best plans on one machine, and the user's own.
 
     ``about`` is the title; plans ``within`` a share of the best are close to it.
     """
     yield from title(about)
-    if found.best is None:
-        said = views.nothing_fits(found.data, found.limit)
-        yield from quiet(said[:1].upper() + said[1:], found.counts)
+    if found.best is None or found.lean is None:
+        yield from quiet(found.nothing[:1].upper() + found.nothing[1:], found.counts)
     else:
-        yield from best_plans(found, found.best, len(found.order))
-        yield from usual(views.close_sentence(found.data, found.order, found.objective, within))
+        yield from best_plans(found, found.best)
+        pair = found.lean, found.best
+        yield from usual(views.close_sentence(found.close, *pair, found.objective, within))
         yield from verbose(found.counts)
     yield from usual(found.about_own)
 
 
-def best_plans(found: RankedPlans, best: xr.Dataset, fits: int | None) -> Iterator[Said]:
-    """Yield the best plan and the table; ``fits`` is how many fit, None if that is not known."""
-    said = views.best_sentence(best, fits, found.limit)
+def best_plans(found: RankedPlans, best: xr.Dataset) -> Iterator[Said]:
+    """Yield the best plan and the table."""
+    said = views.best_sentence(best, found.feasible, found.limit)
     yield from usual(said, plan_sentence(best))
-    yield from quiet(tables.plans_table(found.data, found.shown, found.limit))
+    yield from quiet(tables.plans_table(found.data, found.limit))
     yield from usual(glossary(found.data), views.parts_sentence(best))
 
 
@@ -81,8 +101,8 @@ def answer_of_sizes(found: Sequence[LegalPlans], about: str) -> Iterator[Said]:
     rows = [
         {
             "gpus": one.gpus,
-            "legal": one.data.sizes["plan"],
-            "feasible": len(one.order),
+            "legal": one.legal,
+            "feasible": one.feasible,
             "best": one.best,
             "limit": one.limit,
         }
@@ -95,7 +115,7 @@ def answer_of_sizes(found: Sequence[LegalPlans], about: str) -> Iterator[Said]:
     for one in found:
         on = f"On {one.gpus:,}:"
         if one.best is None:
-            yield from usual(f"{on} {views.nothing_fits(one.data, one.limit)}")
+            yield from usual(f"{on} {one.nothing}")
         if one.about_own:
             yield from usual(f"{on} {one.about_own}")
     fits = [one.gpus for one in found if one.best is not None]
@@ -110,15 +130,19 @@ def answer_of_file(data: xr.Dataset) -> Iterator[Said]:
     for some in each:
         if len(each) > 1:
             yield from title(f"{int(some['gpus']):,} accelerators")
-        found, every = _ranked(some, limit_of(data)), bool((~some["feasible"]).any())
+        found = _ranked(some)
         if found.best is not None:
-            yield from best_plans(found, found.best, len(found.order) if every else None)
+            yield from best_plans(found, found.best)
 
 
-def _ranked(data: xr.Dataset, limit: float) -> RankedPlans:
+def _ranked(data: xr.Dataset) -> RankedPlans:
     """Return the plans of a file: those shown stand in their order, all of them in none."""
-    every, fits = np.arange(data.sizes["plan"]), np.flatnonzero(data["feasible"].values)
-    if len(fits) < len(every):
+    fits = np.flatnonzero(data["feasible"].values)
+    every = len(fits) < data.sizes["plan"]
+    if every and len(fits):
         fits = fits[np.argsort(data["step_time"].values[fits], kind="stable")]
-    gpus = int(data["gpus"]) if "gpus" in data else 0
-    return RankedPlans(data=data, gpus=gpus, limit=limit, order=fits, shown=every)
+        other = np.setdiff1d(np.arange(data.sizes["plan"]), fits)
+        data = data.isel(plan=np.concatenate([fits, other]))
+    return RankedPlans(
+        data=data, limit=limit_of(data), feasible=len(fits) if every or not len(fits) else None
+    )
