@@ -202,7 +202,6 @@ def test_a_library_stays_in_its_rooms(library, rooms):
 LOOPING = (  # estimators and pipelines whose loops only JAX runs; all else runs on NumPy too
     "estimators.mlp_pipeline",
     "estimators.scaling_limits",
-    "schedules.batched_chain",
     "formulas.traced",
 )
 

@@ -3,13 +3,14 @@
 Source: docs/models/distir_model.md, sections 3 and 8.
 """
 
+import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
 from jaxroof.catalog.system import network as network_of
-from jaxroof.estimators.mlp_pipeline.inputs import Inputs, Law
+from jaxroof.estimators.mlp_pipeline.inputs import Inputs
 from jaxroof.estimators.mlp_pipeline.recipe import (
     Choices,
     Elementwise,
@@ -22,7 +23,15 @@ from jaxroof.estimators.mlp_pipeline.recipe import (
 )
 from jaxroof.formulas import network
 from jaxroof.formulas.arithmetic import larger
+from jaxroof.formulas.network import others
 from jaxroof.records import Number
+
+
+class Links(NamedTuple):
+    """Seconds of messages of some bytes."""
+
+    send: Callable[[Number], Number]  # to the next stage
+    all_reduce: Callable[[Number, Number, bool], Number]  # of a group, of tensor ranks or replicas
 
 
 class Prices(NamedTuple):
@@ -42,7 +51,7 @@ class Prices(NamedTuple):
     message: Number  # [B] of one element of a send
     join: Number  # [s]
     together: Callable[[Any, Any], Any]  # seconds of arithmetic and of traffic -> seconds
-    links: Any  # what `send` and `all_reduce` read
+    links: Links
 
 
 def prices(inputs: Inputs, choices: Choices) -> Prices:
@@ -74,7 +83,6 @@ def product(asked: Prices, m: Number, k: Number, n: Number) -> Number:
 
     t = l + 2 m k n / f  (+ or max)  (s_in (m k + k n) + s_out m n) / b
 
-    Units: m, k, n [1] -> [s].
     Source: docs/models/distir_model.md, sections 3 and 8.
     """
     traffic = asked.product_read * (m * k + k * n) + asked.product_written * (m * n)
@@ -85,68 +93,11 @@ def product(asked: Prices, m: Number, k: Number, n: Number) -> Number:
 def elementwise(asked: Prices, elements: Number, operands: float = 1.0) -> Number:
     """Return the time of an operation on each element of its operands.
 
-    Units: elements, operands [1] -> [s].
     Source: docs/models/distir_model.md, sections 3 and 8.
     """
     traffic = (operands * asked.element_read + asked.element_written) * elements
     arithmetic = asked.element_flops * elements / asked.vector_rate
     return asked.launch + asked.together(arithmetic, traffic / asked.memory_rate)
-
-
-class Flat(NamedTuple):
-    """A network in which every pair has one bandwidth, and no message a latency."""
-
-    bandwidth: Number
-
-    def send(self, message: Number) -> Number:
-        """Return the time of a message [B] to the next stage [s]."""
-        return message / self.bandwidth
-
-    def all_reduce(self, message: Number, group: Number, tensor: bool) -> Number:
-        """Return the time of a ring all-reduce, 2 V (g - 1) / g / b."""
-        return 2.0 * message * (group - 1.0) / group / self.bandwidth
-
-
-class Calibrated(NamedTuple):
-    """A flat network whose sums follow linear laws, one for each group size in use."""
-
-    bandwidth: Number
-    tensor: Law
-    data: Law
-
-    def send(self, message: Number) -> Number:
-        """Return the time of a message [B] to the next stage [s]."""
-        return message / self.bandwidth
-
-    def all_reduce(self, message: Number, group: Number, tensor: bool) -> Number:
-        """Return the time of an all-reduce, c0 V + c1 g + c2; nobody to sum with costs nothing.
-
-        Source: docs/models/distir_model.md, section 8.
-        """
-        law = self.tensor if tensor else self.data
-        time = law.per_byte * message + law.per_rank * group + law.constant
-        return jnp.where(group > 1.0, time, 0.0)
-
-
-class Tiered(NamedTuple):
-    """Fast domains in a slow network: ranks of a layer lie innermost, then replicas, then stages.
-
-    A message between stages goes fast where all accelerators share one domain.
-    """
-
-    tensor: Number  # ranks of a layer in one domain
-    data: Number  # replicas in one domain
-    near: Number  # 2 where stages share a domain, else 1
-    links: network.Network
-
-    def send(self, message: Number) -> Number:
-        """Return the time of a message [B] to the next stage [s]."""
-        return network.study_send(message, 2.0, self.near, self.links)
-
-    def all_reduce(self, message: Number, group: Number, tensor: bool) -> Number:
-        """Return the time of an all-reduce: a reduce-scatter, then an all-gather."""
-        fast = self.tensor if tensor else self.data
-        return 2.0 * network.study_gather(message, group, fast, self.links)
 
 
 def send(asked: Prices, elements: Number) -> Number:
@@ -170,27 +121,46 @@ def gather(asked: Prices, elements: Number, group: Number) -> Number:
 PUBLISHED = 64.0  # 8e9 B a Gbit where there are 1.25e8 (quirk 1)
 
 
-def _eightfold(inputs: Inputs) -> Flat:
-    return Flat(inputs.system.network_bandwidth * PUBLISHED)
+def _flat(inputs: Inputs, times: float = 1.0) -> Links:
+    """Return a network in which every pair has one bandwidth, and no message a latency."""
+    rate = inputs.system.network_bandwidth * times
+    return Links(
+        lambda message: message / rate,
+        lambda message, group, tensor: 2.0 * message * others(group) / rate,
+    )
 
 
-def _flat(inputs: Inputs) -> Flat:
-    return Flat(inputs.system.network_bandwidth * 1.0)
+def _calibrated(inputs: Inputs) -> Links:
+    """Return a flat network whose sums follow linear laws c0 V + c1 g + c2, one a group size.
+
+    Source: docs/models/distir_model.md, section 8.
+    """
+
+    def all_reduce(message: Number, group: Number, tensor: bool) -> Number:
+        law = inputs.tensor_sums if tensor else inputs.data_sums
+        time = law.per_byte * message + law.per_rank * group + law.constant
+        return jnp.where(group > 1.0, time, 0.0)
+
+    return _flat(inputs)._replace(all_reduce=all_reduce)
 
 
-def _calibrated(inputs: Inputs) -> Calibrated:
-    rate = inputs.system.network_bandwidth * 1.0
-    return Calibrated(rate, inputs.tensor_sums, inputs.data_sums)
+def _tiered(inputs: Inputs) -> Links:
+    """Return fast domains in a slow network: ranks of a layer innermost, then replicas, stages.
 
-
-def _tiered(inputs: Inputs) -> Tiered:
-    """Return the links of fast domains, and how many ranks of each group share one."""
-    plan, domain = inputs.plan, inputs.system.fast_domain
+    A message between stages goes fast where all accelerators share one domain; an all-reduce is a
+    reduce-scatter, then an all-gather.
+    """
+    plan, domain, links = inputs.plan, inputs.system.fast_domain, network_of(inputs.system)
     assert plan is not None
-    tensor = _shared(plan.tensor, domain)
-    data = jnp.where(tensor >= plan.tensor, _shared(plan.data, domain / tensor), 1.0)
-    near = plan.data * plan.tensor * plan.pipeline <= domain
-    return Tiered(tensor, data, jnp.where(near, 2.0, 1.0), network_of(inputs.system))
+    ranks = _shared(plan.tensor, domain)
+    replicas = jnp.where(ranks >= plan.tensor, _shared(plan.data, domain / ranks), 1.0)
+    near = jnp.where(plan.data * plan.tensor * plan.pipeline <= domain, 2.0, 1.0)
+    return Links(
+        lambda message: network.study_send(message, 2.0, near, links),
+        lambda message, group, tensor: (
+            2.0 * network.study_gather(message, group, ranks if tensor else replicas, links)
+        ),
+    )
 
 
 def _shared(group: Number, places: Number) -> Number:
@@ -199,12 +169,8 @@ def _shared(group: Number, places: Number) -> Number:
     return jnp.gcd(*whole).astype(jnp.float64)
 
 
-def _added(arithmetic: Number, traffic: Number) -> Number:
-    return arithmetic + traffic
-
-
-LINKS: dict[Network, Callable[[Inputs], Any]] = {
-    Network.EIGHTFOLD: _eightfold,
+LINKS: dict[Network, Callable[[Inputs], Links]] = {
+    Network.EIGHTFOLD: lambda inputs: _flat(inputs, PUBLISHED),
     Network.FLAT: _flat,
     Network.CALIBRATED: _calibrated,
     Network.TIERED: _tiered,
@@ -225,4 +191,7 @@ MESSAGES: dict[Messages, Callable[[Number], Any]] = {
     Messages.ONCE: lambda element: 1.0,
 }
 JOINS = {Joins.FREE: 0.0, Joins.LAUNCHED: 1.0}
-OVERLAP: dict[Overlap, Callable[[Any, Any], Any]] = {Overlap.ADDED: _added, Overlap.HIDDEN: larger}
+OVERLAP: dict[Overlap, Callable[[Any, Any], Any]] = {
+    Overlap.ADDED: operator.add,
+    Overlap.HIDDEN: larger,
+}

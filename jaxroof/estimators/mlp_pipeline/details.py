@@ -8,14 +8,13 @@ import numpy as np
 from jaxroof import schedules as pipelines
 from jaxroof.estimator import Column, Detail, Rows
 from jaxroof.estimators.mlp_pipeline.costs import prices
-from jaxroof.estimators.mlp_pipeline.event_counts import counts
-from jaxroof.estimators.mlp_pipeline.event_times import events
 from jaxroof.estimators.mlp_pipeline.inputs import Inputs
 from jaxroof.estimators.mlp_pipeline.layers import widths
-from jaxroof.estimators.mlp_pipeline.legality import legal
 from jaxroof.estimators.mlp_pipeline.memory import weights
-from jaxroof.estimators.mlp_pipeline.program import Network, program
+from jaxroof.estimators.mlp_pipeline.plans import legal
+from jaxroof.estimators.mlp_pipeline.program import Network, events, program
 from jaxroof.estimators.mlp_pipeline.recipe import Recipe, Sends
+from jaxroof.estimators.mlp_pipeline.stages import counts
 from jaxroof.estimators.mlp_pipeline.step import memory_limit, simulated
 from jaxroof.estimators.pipelines import event_rows
 from jaxroof.limits import check_memory, counted

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from jaxroof.estimators.mlp_pipeline.chain import Bytes
 from jaxroof.estimators.mlp_pipeline.inputs import Inputs
 from jaxroof.estimators.mlp_pipeline.layers import (
     Layer,
@@ -21,7 +22,6 @@ from jaxroof.estimators.mlp_pipeline.layers import (
 )
 from jaxroof.estimators.mlp_pipeline.recipe import Memory
 from jaxroof.formulas.arithmetic import larger
-from jaxroof.schedules.batched_chain import Bytes
 
 SCALAR = 4.0  # [B]: the batch's size, which the last stage holds
 

@@ -1,6 +1,7 @@
-"""Every way to split an MLP's step over a cluster, and how large a program each needs.
+"""Which plans of an MLP's step are refused, every way to split it, and the program each needs.
 
-Source: docs/models/distir_model.md, section 1.
+Every rule takes the inputs and plan fields by name and uses only %, //, comparisons, & and |.
+Source: docs/models/distir_model.md, sections 1 and 10 (numbers of quirks are its own).
 """
 
 from collections.abc import Mapping
@@ -8,12 +9,118 @@ from typing import Any
 
 import numpy as np
 
-from jaxroof.errors import InputError
-from jaxroof.estimator import Candidates
+from jaxroof.errors import InputError, refusal
+from jaxroof.estimator import Candidates, reads
 from jaxroof.estimators.enumeration import divisors
+from jaxroof.estimators.legality import (
+    POWER_OF_TWO,
+    Rule,
+    data_divides_batch,
+    pipeline_divides_layers,
+)
 from jaxroof.estimators.mlp_pipeline.inputs import Inputs
-from jaxroof.estimators.mlp_pipeline.legality import RULES
-from jaxroof.estimators.mlp_pipeline.recipe import Recipe, Rules
+from jaxroof.estimators.mlp_pipeline.layers import widths
+from jaxroof.estimators.mlp_pipeline.recipe import Choices, Recipe, Rules
+
+LARGEST_GROUP = 8192
+WEIGHTS = (6, 12, 24, 48, 96)  # of a device, besides powers of two, that have an update (B4)
+
+
+def groups_have_costs(inputs: Any, *, data: Any, tensor: Any) -> Any:
+    """Return whether the group that sums is a power of two of at most 8192 (6)."""
+    ranks = (POWER_OF_TWO % tensor == 0) & (tensor <= LARGEST_GROUP)
+    replicas = (POWER_OF_TWO % data == 0) & (data <= LARGEST_GROUP)
+    return ((tensor > 1) & ranks) | ((tensor == 1) & replicas)
+
+
+def weights_have_updates(inputs: Any, *, pipeline: Any) -> Any:
+    """Return whether there is an update for as many weights as a device holds (B4)."""
+    count = (inputs.model.layers - 1) // pipeline + 1
+    known = POWER_OF_TWO % count == 0
+    for some in WEIGHTS:
+        known = known | (count == some)
+    return known
+
+
+ALWAYS = (
+    Rule("stages_divide_layers", pipeline_divides_layers, "stages that divide the {layers} layers"),
+    Rule("data_divides_batch", data_divides_batch, "replicas that divide the batch of {batch}"),
+    Rule(
+        "microbatches_divide_batch",
+        lambda inputs, *, data, microbatches: inputs.global_batch // data % microbatches == 0,
+        "microbatches that divide a replica's share of the batch of {batch}",
+    ),
+    Rule(
+        "tensor_divides_width",
+        lambda inputs, *, tensor: widths(inputs.model)[1] % tensor == 0,
+        "ranks that divide the width of {width}",
+    ),
+    Rule(
+        "tensor_needs_pairs",
+        lambda inputs, *, tensor: (tensor == 1) | (inputs.model.layers % 2 == 0),
+        "one rank, or an even number of layers, not {layers}",
+    ),
+)
+RULES: dict[Rules, tuple[Rule, ...]] = {
+    Rules.FIRST: (
+        *ALWAYS,
+        Rule(
+            "layers_enough",
+            lambda inputs, *, pipeline: (inputs.model.layers >= 2) & (pipeline > 0),
+            "two layers or more, not {layers}",
+        ),
+        Rule(
+            "microbatches_suit_stages",
+            lambda inputs, *, pipeline, microbatches: (
+                ((pipeline == 1) & (microbatches == 1)) | ((pipeline > 1) & (microbatches > 1))
+            ),
+            "several microbatches with several stages, one with one (profile distir-a)",
+        ),
+        Rule(
+            "groups_have_costs",
+            groups_have_costs,
+            "a power of two of ranks that sum (profile distir-a)",
+        ),
+    ),
+    Rules.LAST: (
+        *ALWAYS,
+        Rule(
+            "layers_enough",
+            lambda inputs, *, pipeline: (inputs.model.layers >= 3) & (pipeline > 0),
+            "three layers or more, not {layers}",
+        ),
+        Rule(
+            "weights_have_updates",
+            weights_have_updates,
+            "a power of two, 6, 12, 24, 48 or 96 layers a stage (profile distir-b)",
+        ),
+    ),
+    Rules.ANY: ALWAYS,
+}
+VERDICTS = tuple(dict.fromkeys(rule.name for rules in RULES.values() for rule in rules))
+
+
+def legal(inputs: Any, choices: Choices) -> None:
+    """Check that there is a plan, and that every rule allows it.
+
+    Raises: InputError that names the plan's fields, their values and what would be right.
+    """
+    if inputs.plan is None:
+        expected = "plan.data, plan.tensor, plan.pipeline and plan.microbatches"
+        raise refusal("plan", f"missing; expected {expected}")
+    sizes = {
+        "layers": f"{float(inputs.model.layers):g}",
+        "batch": f"{float(inputs.global_batch):g}",
+        "width": f"{float(widths(inputs.model)[1]):g}",
+    }
+    for rule in RULES[choices.rules]:
+        fields = {name: getattr(inputs.plan, name) for name in reads(rule.holds)}
+        if not bool(rule.holds(inputs, **fields)):
+            said = ", ".join(f"{name}={float(value):g}" for name, value in fields.items())
+            raise refusal("plan", f"{said}: not legal; expected {rule.words.format(**sizes)}")
+
+
+# ---- Every way to split a step over a cluster (section 1) ----------------------------------------
 
 Columns = Mapping[str, np.ndarray]
 FIELDS = ("data", "tensor", "pipeline", "microbatches")

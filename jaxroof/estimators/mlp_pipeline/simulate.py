@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxroof.estimators.mlp_pipeline.cold_start import Handout, deliver
+from jaxroof.estimators.mlp_pipeline import chain
+from jaxroof.estimators.mlp_pipeline.chain import Bytes, Clocks, stages_of
 from jaxroof.estimators.mlp_pipeline.inputs import Plan
 from jaxroof.estimators.mlp_pipeline.recipe import Choices, Order, Recipe, Sends
-from jaxroof.estimators.mlp_pipeline.stages import Stages
-from jaxroof.schedules import batched_chain as chain
+from jaxroof.estimators.mlp_pipeline.stages import Handout, Stages, deliver
 from jaxroof.schedules import clock, orders
-from jaxroof.schedules.batched_chain import Bytes, Clocks, stages_of
 from jaxroof.schedules.orders import Chain
 
 ORDERS = {

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
+from jaxroof.estimators.mlp_pipeline.chain import Visit, stages_of
 from jaxroof.estimators.mlp_pipeline.costs import (
     Prices,
     all_reduce,
@@ -16,13 +17,14 @@ from jaxroof.estimators.mlp_pipeline.costs import (
     product,
     send,
 )
-from jaxroof.estimators.mlp_pipeline.inputs import Plan
+from jaxroof.estimators.mlp_pipeline.inputs import Inputs, Plan
 from jaxroof.estimators.mlp_pipeline.layers import (
     Layer,
     Layers,
     boundary,
     highest,
     total,
+    widths,
 )
 from jaxroof.estimators.mlp_pipeline.recipe import (
     Choices,
@@ -32,6 +34,7 @@ from jaxroof.estimators.mlp_pipeline.recipe import (
     Optimizer,
     Sync,
 )
+from jaxroof.formulas.arithmetic import larger
 from jaxroof.formulas.schedule import exposed_sync
 
 
@@ -114,11 +117,11 @@ def _sync(
     asked: Prices, choices: Choices, plan: Plan, held: Layers, backward: Any
 ) -> tuple[Any, Any]:
     """Return the time of the sums of weight gradients, and what of it is exposed."""
-    group, tensor = GROUPS[choices.gradients](plan)
+    group = GROUPS[choices.gradients](plan)
 
     def summed(layer: Layer) -> Any:
         elements = layer.rows * layer.columns
-        return jnp.where(plan.data > 1.0, all_reduce(asked, elements, group, tensor), 0.0)
+        return jnp.where(plan.data > 1.0, all_reduce(asked, elements, group, False), 0.0)
 
     sync = total(held, summed)
     return sync, EXPOSED[choices.sync](sync, backward, held.high - held.low)
@@ -130,14 +133,6 @@ def _behind(sync: Any, backward: Any, count: Any) -> Any:
     Assumes: the layers of a stage are alike.
     """
     return exposed_sync(sync / count, backward / count, count)
-
-
-def _replicas(plan: Plan) -> tuple[Any, bool]:
-    return plan.data, False
-
-
-def _tensor_first(plan: Plan) -> tuple[Any, bool]:
-    return jnp.where(plan.tensor > 1.0, plan.tensor, plan.data), False
 
 
 def _outputs(asked: Prices, plan: Plan, held: Layers) -> Any:
@@ -152,7 +147,10 @@ def _update(asked: Prices, layer: Layer) -> Any:
     return elementwise(asked, layer.rows * layer.columns, 2.0)
 
 
-GROUPS = {Gradients.TENSOR: _tensor_first, Gradients.REPLICAS: _replicas}
+GROUPS: dict[Gradients, Callable[[Plan], Any]] = {  # ranks that sum weight gradients
+    Gradients.TENSOR: lambda plan: jnp.where(plan.tensor > 1.0, plan.tensor, plan.data),
+    Gradients.REPLICAS: lambda plan: plan.data,
+}
 EXPOSED: dict[Sync, Callable[[Any, Any, Any], Any]] = {
     Sync.AFTER: lambda sync, backward, count: sync,
     Sync.BEHIND: _behind,
@@ -166,4 +164,107 @@ OPTIMIZER: dict[Optimizer, Callable[[Prices, Layers], Any]] = {
     Optimizer.NONE: lambda asked, held: jnp.zeros_like(held.low),
     Optimizer.HIGHEST: lambda asked, held: highest(held, lambda layer: _update(asked, layer)),
     Optimizer.ALL: lambda asked, held: total(held, lambda layer: _update(asked, layer)),
+}
+
+
+# ---- The first step of a cold start: the first device hands out data, labels, weights (section 9)
+
+SPLIT = 1e-6  # [s] to cut inputs, or labels, into microbatches
+
+
+class Handout(NamedTuple):
+    """Seconds that handing out takes, [stages, ..] each."""
+
+    start: Any  # the first stage's clock before the step
+    weights: Any  # sends of a stage's weights
+    layers: Any  # a forward visit without the loss
+    highest: Any  # the part of it that is the highest layer
+    loss: Any  # the part of the visit that is the loss
+    labels: Any  # the send of a microbatch's labels (0 but to the last of several stages)
+
+
+def handout(inputs: Inputs, asked: Prices, held: Layers, costs: Stages) -> Handout:
+    """Return what a cold start costs beside the step.
+
+    Assumes: with several replicas data and weights are there at no cost, as are ranks' shares.
+    """
+    plan, model = inputs.plan, inputs.model
+    assert plan is not None
+    into, inner, hidden, out = widths(model)
+    pairs = larger(model.layers - 2.0, 0.0)  # square or not, each between two inner widths
+    weights = into * jnp.where(model.layers > 1.0, inner, out) + pairs * inner * hidden
+    last = jnp.where(model.layers % 2.0 == 0.0, inner, hidden) * out
+    weights = weights + jnp.where(model.layers > 1.0, last, 0.0)
+    everything = send(asked, inputs.global_batch * (into + out) + weights)
+    several = plan.pipeline > 1.0
+    start = jnp.where(plan.data > 1.0, 0.0, everything) + jnp.where(several, 2.0 * SPLIT, 0.0)
+    ahead = several & held.ends
+    return Handout(
+        start=jnp.where(held.begins, start, 0.0),
+        weights=total(held, lambda layer: send(asked, layer.rows * layer.columns)),
+        layers=costs.forward - costs.loss,
+        highest=highest(held, lambda layer: layer_forward(asked, plan, held, layer)),
+        loss=costs.loss,
+        labels=jnp.where(ahead, send(asked, held.batch * boundary(held)), 0.0),
+    )
+
+
+def deliver(given: Handout, t: Any, before: Any, after: Any, now: Visit) -> Any:
+    """Return the clocks once the weights and labels that a timestep needs are delivered.
+
+    Weights reach a stage in its first forward, each before its product; labels the last stage
+    before each loss. Each keeps the first device and its own until it is there.
+    """
+    stage = stages_of(len(after))
+    root = after[:1]
+    first = now.forward & (stage == t) & (stage > 0)
+    met = _of(first, larger(jnp.broadcast_to(root, before.shape), before))
+    moved = jnp.any(first, axis=0, keepdims=True)
+    sent, done = _of(first, given.weights), _of(first, given.layers)
+    root = jnp.where(moved, met + sent + done - _of(first, given.highest), root)
+    reached = jnp.where(first, met + sent + done, before + given.layers)
+
+    labelled = now.forward & (given.labels > 0.0)
+    both = larger(root, _of(labelled, reached)) + _of(labelled, given.labels)
+    told = jnp.any(labelled, axis=0, keepdims=True)
+    root = jnp.where(told, both, root)
+    after = jnp.where(first, reached + given.loss, after)
+    after = jnp.where(labelled, both + given.loss, after)
+    return jnp.where(stage == 0, root, after)
+
+
+def _of(mask: Any, values: Any) -> Any:
+    """Return the value at the one stage that a mask tells, [1, lanes]."""
+    return jnp.sum(jnp.where(mask, values, 0.0), axis=0, keepdims=True)
+
+
+# ---- Operations and events of the simulated program (section 7) ----------------------------------
+
+
+def counts(inputs: Inputs, choices: Choices) -> tuple[Any, Any]:
+    """Return the operations, and the events: an operation has one on every device it keeps."""
+    plan, layers = inputs.plan, inputs.model.layers
+    assert plan is not None
+    data, tensor, stages, many = plan.data, plan.tensor, plan.pipeline, plan.microbatches
+    ranks = data * tensor
+    visits = ranks * many * (4.0 * layers + 2.0)
+    joins = jnp.where(many > 1.0, ranks * many * (layers + 2.0), 0.0)
+    alone = visits + joins + ranks * UPDATES[choices.optimizer](stages, layers)
+    links = ranks * many * (stages - 1.0)
+    sums = jnp.where(tensor > 1.0, data * many * layers, 0.0)
+    groups = SUMS[choices.gradients](data, tensor)
+    several = data > 1.0
+    operations = alone + 2.0 * links + sums + jnp.where(several, layers * groups, 0.0)
+    events = alone + 4.0 * links + sums * tensor + jnp.where(several, ranks * layers, 0.0)
+    return operations, events
+
+
+SUMS: dict[Gradients, Any] = {
+    Gradients.TENSOR: lambda data, tensor: jnp.where(tensor > 1.0, data, 1.0),
+    Gradients.REPLICAS: lambda data, tensor: tensor,
+}
+UPDATES: dict[Optimizer, Any] = {
+    Optimizer.NONE: lambda stages, layers: 0.0,
+    Optimizer.HIGHEST: lambda stages, layers: stages,
+    Optimizer.ALL: lambda stages, layers: layers,
 }

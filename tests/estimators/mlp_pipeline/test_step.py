@@ -23,7 +23,7 @@ from jaxroof.estimators import estimator
 from jaxroof.estimators.mlp_pipeline import costs, memory
 from jaxroof.estimators.mlp_pipeline.inputs import Inputs, Plan
 from jaxroof.estimators.mlp_pipeline.layers import layers
-from jaxroof.estimators.mlp_pipeline.legality import RULES
+from jaxroof.estimators.mlp_pipeline.plans import RULES
 from jaxroof.estimators.mlp_pipeline.recipe import (
     Choices,
     Messages,
@@ -419,8 +419,8 @@ def test_orders_hold_as_many_microbatches_as_they_promise():
 @pytest.mark.parametrize("order", list(Order))
 def test_closed_forms_are_the_tables(order):
     """The order in closed form is that of the schedule as data."""
+    from jaxroof.estimators.mlp_pipeline import chain
     from jaxroof.estimators.mlp_pipeline.simulate import ORDERS
-    from jaxroof.schedules import batched_chain as chain
     from jaxroof.schedules import orders
     from jaxroof.schedules.table import BACKWARD, FORWARD
 
