@@ -242,47 +242,6 @@ def objective_of(
     return objective
 
 
-def shard_lanes(columns: dict[str, np.ndarray]) -> dict[str, jax.Array]:
-    """Shard columns over lanes; pad with the last value to a multiple of the number of devices."""
-    (name,) = mesh().axis_names
-    room = {path: (0, -len(column) % mesh().size) for path, column in columns.items()}
-    whole = {path: np.pad(column, room[path], mode="edge") for path, column in columns.items()}
-    return jax.device_put(whole, NamedSharding(mesh(), PartitionSpec(name)))
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def tables(fold: FoldConfig, inputs: Any, distinct: Distinct) -> dict[str, Any]:
-    """Evaluate every part on its distinct rows, for inputs with one dimension of lanes."""
-    (dims,) = {leaf.shape for leaf in jax.tree.leaves(inputs) if jnp.ndim(leaf)}
-    return part_tables(fold, dims, inputs, distinct)
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def objectives(
-    fold: FoldConfig, inputs: Any, tables: dict[str, Any], plans: Plans, positions: jax.Array
-) -> jax.Array:
-    """Return the objectives of one problem's plans at the given positions, [position, lane]."""
-    (name,) = mesh().axis_names
-
-    def part(inputs: Any, tables: dict[str, Any], plans: Plans, positions: jax.Array) -> jax.Array:
-        (dims,) = {leaf.shape for leaf in jax.tree.leaves(inputs) if jnp.ndim(leaf)}
-        one = jax.tree.map(lambda leaf: leaf[0], plans)
-        return lax.map(objective_of(fold, dims, inputs, tables, one), positions)
-
-    last = {0: COPIED, 1: PartitionSpec(name)}
-    lanes = jax.tree.map(lambda leaf: last[jnp.ndim(leaf)], inputs)
-    wide = jax.tree.map(lambda leaf: PartitionSpec(None, name) if leaf.ndim > 1 else COPIED, tables)
-    divide = jax.shard_map(
-        part,
-        mesh=mesh(),
-        in_specs=(lanes, wide, COPIED, COPIED),
-        out_specs=PartitionSpec(None, name),
-        check_vma=False,
-    )
-    found: jax.Array = divide(inputs, tables, plans, positions)
-    return found
-
-
 def _row(column: jax.Array, index: jax.Array) -> jax.Array:
     """Return one row without a check for negative indices, so that the loop stays vectorised."""
     return lax.dynamic_index_in_dim(column, index, keepdims=False, allow_negative_indices=False)

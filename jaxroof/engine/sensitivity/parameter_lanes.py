@@ -1,6 +1,7 @@
 """Costs of the plans that fit one machine while its parameters change one at a time, in lanes."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,8 +18,7 @@ from jaxroof.engine.sensitivity.derivatives import FEW, slopes
 from jaxroof.errors import refusal
 from jaxroof.records import get_at
 
-BLOCK = 16
-LOOK = 1024  # plans evaluated per call, a multiple of BLOCK
+LOOK = 1024  # plans evaluated per call
 
 
 def plans_that_fit(question: SearchProblem) -> PreparedPlans:
@@ -72,40 +72,40 @@ def parameter_lanes(
         column = np.full(shape, float(get_at(question.inputs, path)))
         column[row] *= factors
         columns[path] = column.reshape(-1)
-    estimator, count = question.estimator, len(ready.plans[0])
-    evaluations = count * len(paths) * len(factors)
-    lanes = replace_all(question.inputs, columns)
-    executor = executor or question.executor
-    if executor_of(estimator, question.recipe, lanes, evaluations, executor) == NUMPY:
+    lanes, plans = replace_all(question.inputs, columns), ready.plans[0].plans
+    if executor_of(question.estimator, question.recipe, lanes, 0, executor) == NUMPY:
         objectives = direct_objectives(question, ready, lanes)
     else:
-        from jaxroof.engine.sensitivity.folded_lanes import folded_objectives
-
-        objectives = folded_objectives(question, ready, columns, BLOCK, LOOK)
-    return ParameterLanes(question, tuple(paths), factors, ready.plans[0].plans, objectives)
+        objectives = functools.partial(_listed, question, plans, columns)
+    return ParameterLanes(question, tuple(paths), factors, plans, objectives)
 
 
-def block_minima(lanes: ParameterLanes) -> np.ndarray:
-    """Return the least cost of each block of plans, [block, parameter, factor]."""
-    every = plan_costs(lanes, np.arange(-(-len(lanes) // BLOCK)))
-    return np.concatenate(
-        [np.minimum.reduceat(cost, np.arange(0, len(cost), BLOCK)) for _, cost in every]
-    )
+def _listed(
+    question: SearchProblem,
+    plans: Mapping[str, np.ndarray],
+    columns: Mapping[str, np.ndarray],
+    some: np.ndarray,
+) -> np.ndarray:
+    """Return sign * objective [plan, lane], evaluated in a list of plans and lanes."""
+    assert question.estimator.plan is not None
+    count = len(next(iter(columns.values())))
+    wide = {path: np.tile(column, len(some)) for path, column in columns.items()}
+    fields = {f: np.repeat(c[some].astype(float), count) for f, c in plans.items()}
+    inputs = replace_all(question.inputs, {**wide, "plan": question.estimator.plan(**fields)})
+    name = question.objective
+    found = evaluate_points(question.estimator, question.recipe, inputs, name)[name]
+    return question.sign * found.reshape(len(some), count)
 
 
-def plan_costs(
-    lanes: ParameterLanes, blocks: np.ndarray
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the plans of some blocks in batches, with their costs [plan, parameter, factor].
+def plan_costs(lanes: ParameterLanes, plans: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield plans in batches, with their costs [plan, parameter, factor].
 
     Raises: InputError where a plan has no cost.
     """
-    plans = (blocks[:, None] * BLOCK + np.arange(BLOCK)).reshape(-1)
-    plans = plans[plans < len(lanes)]
     rows, count = len(lanes.paths), len(lanes.factors)
     for start in range(0, len(plans), LOOK):
         some = plans[start : start + LOOK]
-        values = lanes.objectives(some)[:, : rows * count].reshape(-1, rows, count)
+        values = lanes.objectives(some).reshape(-1, rows, count)
         rising = lanes.question.sign > 0
         if not np.all(np.isfinite(values) & (rising | (values != 0.0))):
             text = "not finite, or none, for a plan that fits; expected a number above 0 for each"

@@ -13,7 +13,6 @@ from jaxroof.engine.search.candidates import read_paths
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.pareto import pareto
 from jaxroof.engine.search.problem import SearchProblem, check_search
-from jaxroof.engine.sensitivity.best_plans import best_plans
 from jaxroof.engine.sensitivity.elasticities import known_parameters
 from jaxroof.engine.sensitivity.moved_inputs import with_slopes
 from jaxroof.engine.sensitivity.parameter_lanes import (
@@ -25,6 +24,7 @@ from jaxroof.engine.sensitivity.switches import (
     NOTHING,
     BestPlans,
     Switches,
+    best_plans,
     most_factor,
     switches,
 )

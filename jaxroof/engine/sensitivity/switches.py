@@ -1,18 +1,19 @@
 """All switches of the best plan: one machine swept along each parameter.
 
 Each parameter is multiplied by factors, with one lane for each factor. A plan's cost is monotone
-along a parameter. Between two lanes no plan therefore costs less than at the cheaper lane, and the
-best plan never costs more than at the dearer lane. Only a block whose minimum is at most that cost
-can hold a plan that wins in between. Among the plans of these blocks, those that the envelope
-cannot rule out are evaluated exactly.
+along a parameter, so few plans can win between two lanes. Where costs are convex, those that the
+envelope cannot rule out are evaluated exactly; else switches are seen at the factors.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from jaxroof.engine.grid.executor import NUMPY
+from jaxroof.engine.search.candidates import PreparedPlans, subset
 from jaxroof.engine.search.problem import SearchProblem
+from jaxroof.engine.sensitivity.best_at_factors import best_at_factors
 from jaxroof.engine.sensitivity.envelope import (
     Cells,
     CellWinners,
@@ -23,11 +24,10 @@ from jaxroof.engine.sensitivity.envelope import (
     split_at_crossing,
 )
 from jaxroof.engine.sensitivity.parameter_lanes import (
-    BLOCK,
     ParameterLanes,
-    block_minima,
     costs_and_slopes,
     costs_at,
+    parameter_lanes,
     plan_costs,
     share_saved,
 )
@@ -35,7 +35,9 @@ from jaxroof.errors import InputError
 from jaxroof.estimator import TIE
 from jaxroof.records import field_at, get_at
 
-SOME = 4  # blocks of plans that are checked first
+EXACT, SAMPLED = "exact", "sampled"
+SOME = 64  # plans that are checked first
+CUTS, PARTS = 10, 16  # a logarithmic cell is cut so often into so many: its switch to rounding
 SLACK = 1e-12  # relative to a cost: allowance for rounding
 
 
@@ -73,33 +75,51 @@ class Switches(NamedTuple):
 NOTHING = Switches(*(np.zeros(0, kind) for kind in (int, float, int, float, float, float)))
 
 
-def sweep_lanes(lanes: ParameterLanes) -> tuple[BestPlans, Intervals]:
-    """Return the best plans of all lanes, and the intervals of each best plan between them."""
-    blocks = block_minima(lanes)
-    falls = blocks[..., -1].sum(axis=0) <= blocks[..., 0].sum(axis=0)
-    way = np.where(falls, -1, 1)
-    blocks = _turned(way, blocks)
-    least = blocks.min(axis=0)
-    winning = np.any(blocks <= least + TIE * np.abs(least), axis=(1, 2))
-    plan, cost = map(np.concatenate, zip(*_look(lanes, way, winning), strict=True))
-    least = cost.min(axis=0)
-    first = np.argmax(cost <= least + TIE * np.abs(least), axis=0)
-    rows, count = first.shape
-    row, today = np.arange(rows)[:, None], first[0, count // 2]
-    best = BestPlans(way, plan[first], cost[first, row, np.arange(count)], cost[today], plan[today])
+def best_plans(
+    question: SearchProblem, ready: PreparedPlans, paths: Sequence[str], factors: np.ndarray
+) -> tuple[ParameterLanes, BestPlans, Intervals, str]:
+    """Return the lanes of the parameters, the best plans there, and how their switches are known.
 
-    a, b = np.arange(1, count - 2), np.arange(2, count - 1)  # the ends of the cells
-    known = (cost[first[:, won], row, at] for won in (a, b) for at in (a, b))
-    reign = CellWinners(plan[first[:, a]], plan[first[:, b]], *known)
-    low = np.minimum(blocks[..., a], blocks[..., b])
-    high = np.maximum(least[:, a], least[:, b]) * (1.0 + TIE)
-    contending = np.any(low <= high, axis=(1, 2))
-    pairs = []
-    for some, cost in _look(lanes, way, contending):
-        which, rows, cell = np.nonzero(first_contenders(lanes.factors, some, cost, reign))
-        pairs.append(np.stack([rows * len(a) + cell, some[which]]))
-    won, left = _settled(lanes, way, reign, *np.concatenate(pairs, axis=1))
-    return best._replace(open=left), won
+    Where costs are not convex and the estimator bounds them, the lanes have the best plans alone.
+    """
+    estimator = question.estimator
+    bounded = estimator.lower_bound is not None and question.objective == estimator.objective
+    executor = NUMPY if bounded else None
+    count = len(ready.plans[0])
+    try:
+        few = subset(ready, [np.unique(np.linspace(0, count - 1, SOME).astype(int))])
+        some = parameter_lanes(question, few, paths, factors, executor)
+        for _, cost in plan_costs(some, np.arange(len(some))):
+            _check(some, _turned(_ways(cost), cost))
+        lanes = parameter_lanes(question, ready, paths, factors, executor)
+        return lanes, *_exact(lanes), EXACT
+    except NotConvex:
+        if bounded:
+            ready = subset(ready, [best_at_factors(question, ready, paths, factors)])
+        lanes = parameter_lanes(question, ready, paths, factors, executor)
+        return lanes, *_sampled(lanes), SAMPLED
+
+
+def _contenders(lanes: ParameterLanes) -> tuple[np.ndarray, np.ndarray]:
+    """Return the plans that can win in any cell, and their costs [plan, parameter, factor].
+
+    Between two lanes no plan costs less than at the cheaper one, and the best plan never costs
+    more than at the dearer one.
+    """
+    plans, costs = np.zeros(0, int), np.zeros((0, len(lanes.paths), len(lanes.factors)))
+    least = np.full(costs.shape[1:], np.inf)
+    for some, cost in plan_costs(lanes, np.arange(len(lanes))):
+        least = np.minimum(least, cost.min(axis=0))
+        plans, costs = np.concatenate([plans, some]), np.concatenate([costs, cost])
+        high = np.maximum(least[:, 1:], least[:, :-1]) * (1.0 + TIE)
+        can = np.any(np.minimum(costs[..., 1:], costs[..., :-1]) <= high, axis=(1, 2))
+        plans, costs = plans[can], costs[can]
+    return plans, costs
+
+
+def _ways(cost: np.ndarray) -> np.ndarray:
+    """Return -1 for each parameter along which costs fall, else 1."""
+    return np.where(cost[..., -1].sum(axis=0) <= cost[..., 0].sum(axis=0), -1, 1)
 
 
 def _turned(way: np.ndarray, cost: np.ndarray) -> np.ndarray:
@@ -107,34 +127,72 @@ def _turned(way: np.ndarray, cost: np.ndarray) -> np.ndarray:
     return np.where(way[:, None] < 0, cost[..., ::-1], cost)
 
 
-def _look(
-    lanes: ParameterLanes, way: np.ndarray, blocks: np.ndarray
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the plans of the blocks where a mask is true, with their checked costs by place."""
-    for plan, cost in plan_costs(lanes, np.flatnonzero(blocks)):
-        _check(lanes, _turned(way, cost))
-        yield plan, _turned(way, cost)
+def _best(way: np.ndarray, plan: np.ndarray, cost: np.ndarray) -> tuple[BestPlans, np.ndarray]:
+    """Return the best plans of all lanes, and their numbers among those given."""
+    least = cost.min(axis=0)
+    first = np.argmax(cost <= least + TIE * np.abs(least), axis=0)
+    won = np.take_along_axis(cost, first[None], axis=0)[0]
+    today = int(first[0, first.shape[1] // 2])
+    return BestPlans(way, plan[first], won, cost[today], int(plan[today])), first
+
+
+def _exact(lanes: ParameterLanes) -> tuple[BestPlans, Intervals]:
+    """Return the best plans of all lanes, and the intervals of each best plan between them.
+
+    Raises: NotConvex.
+    """
+    plan, cost = _contenders(lanes)
+    way = _ways(cost)
+    cost = _turned(way, cost)
+    _check(lanes, cost)
+    best, first = _best(way, plan, cost)
+    row, count = np.arange(len(first))[:, None], first.shape[1]
+    a, b = np.arange(1, count - 2), np.arange(2, count - 1)  # the ends of the cells
+    known = (cost[first[:, won], row, at] for won in (a, b) for at in (a, b))
+    reign = CellWinners(best.plan[:, a], best.plan[:, b], *known)
+    which, rows, cell = np.nonzero(first_contenders(lanes.factors, plan, cost, reign))
+    won, left = _settled(lanes, way, reign, rows * len(a) + cell, plan[which])
+    return best._replace(open=left), won
+
+
+def _sampled(lanes: ParameterLanes) -> tuple[BestPlans, Intervals]:
+    """Return the same where costs are not convex: switches are where the costs of two plans cross.
+
+    The best plan of every lane is exact; one that is best only between two lanes is not seen.
+    """
+    plan, cost = _contenders(lanes)
+    best, _ = _best(np.ones(len(lanes.paths), int), plan, cost)
+    factors, rows = lanes.factors, len(lanes.paths)
+    row, cell = (place.ravel() for place in np.indices((rows, len(factors) - 3)))
+    cell = cell + 1
+    first, last = best.plan[row, cell], best.plan[row, cell + 1]
+    low, high = np.log(factors[cell]), np.log(factors[cell + 1])
+    cut = np.exp(low)
+    other = np.flatnonzero(first != last)
+    if len(other):
+        a, width = low[other], high[other] - low[other]
+        plans = np.concatenate([first[other], last[other]])
+        plans, moved = (np.tile(some, PARTS - 1) for some in (plans, np.tile(row[other], 2)))
+        part = np.arange(1, PARTS)[:, None] / PARTS
+        for _ in range(CUTS):
+            factor = np.tile(np.exp(a + width * part), 2).ravel()
+            crossed = costs_at(lanes, plans, moved, factor)
+            before, behind = np.split(crossed.reshape(len(part), -1), 2, 1)
+            ahead = np.vstack([behind < before, np.ones(len(a), bool)])
+            a, width = a + width * (ahead.argmax(axis=0) / PARTS), width / PARTS
+        cut[other] = np.exp(a + 0.5 * width)
+    start = factors[cell]
+    both = Intervals(
+        np.tile(row, 2),
+        np.concatenate([start, np.where(first == last, start, cut)]),
+        np.concatenate([first, last]),
+        np.tile(start, 2),
+    )
+    return best, changes([both])
 
 
 class NotConvex(InputError):
     """A cost is not convex along a parameter, so that switches between factors may hide."""
-
-
-def some_plans(count: int) -> np.ndarray:
-    """Return the positions of some blocks of so many plans, evenly spaced."""
-    blocks = np.unique(np.linspace(0, (count - 1) // BLOCK, SOME).astype(int))
-    plans = (blocks[:, None] * BLOCK + np.arange(BLOCK)).ravel()
-    return plans[plans < count]
-
-
-def check_convex(lanes: ParameterLanes) -> None:
-    """Check the costs of the plans, as all are checked when they are swept.
-
-    Raises: NotConvex that names the first parameter along which a cost is not.
-    """
-    for _, cost in plan_costs(lanes, np.arange(-(-len(lanes) // BLOCK))):
-        falls = cost[..., -1].sum(axis=0) <= cost[..., 0].sum(axis=0)
-        _check(lanes, _turned(np.where(falls, -1, 1), cost))
 
 
 def _check(lanes: ParameterLanes, cost: np.ndarray) -> None:

@@ -5,7 +5,7 @@ import xarray as xr
 from jaxroof.analyses.explain import Explanation
 from jaxroof.analyses.resources import Resources, resources_of
 from jaxroof.analyses.result_metadata import need_of, objective_of, run_of, unit_of
-from jaxroof.engine.sensitivity.best_plans import SAMPLED
+from jaxroof.engine.sensitivity.switches import SAMPLED
 from jaxroof.errors import listing
 from jaxroof.units import seconds, show, size
 from jaxroof.views.parameter_words import words_of
