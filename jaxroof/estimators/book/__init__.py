@@ -1,4 +1,6 @@
-"""The rooflines of a book on scaling models (Austin et al. 2025), a file a chapter.
+"""The rooflines of How to Scale Your Model (Austin et al. 2025), a file a chapter.
+
+https://jax-ml.github.io/scaling-book/
 
 Records stand beside their equations; letters are those of docs/models/op_rooflines.md, whose
 section each chapter names.
