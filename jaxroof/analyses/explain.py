@@ -1,6 +1,7 @@
 """Which resource limits the best plan of one machine, by how much, and where that changes."""
 
 import dataclasses
+import json
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -9,11 +10,9 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.analyses.evaluate import resolve_settings
-from jaxroof.analyses.explain_task import Task
-from jaxroof.analyses.limit_turns import limit_turns
+from jaxroof.analyses.explain_limits import Task, limit_turns, limits_of
 from jaxroof.analyses.named_questions import estimator_for
-from jaxroof.analyses.resources import resources
-from jaxroof.analyses.time_limits import limits_of
+from jaxroof.analyses.result_metadata import resources
 from jaxroof.engine.grid.dataset import roles
 from jaxroof.engine.grid.dependencies import dependencies
 from jaxroof.engine.grid.executor import NUMPY, executor_of
@@ -179,7 +178,7 @@ def _best(task: Task, steps: xr.Dataset) -> xr.Dataset:
 
 def _ahead(task: Task) -> None:
     """Compile the programs that analyse the best plan, in parallel with the search for it."""
-    limits_of(task.any_plan, task.recipe, task.estimator)
+    limits_of(task.estimator, task.any_plan, task.recipe)
     _elasticities(task, task.any_plan, True)
 
 
@@ -208,7 +207,7 @@ def _elasticities(task: Task, inputs: Any, there: bool) -> xr.Dataset:
 
 def _operations(task: Task, inputs: Any, there: bool) -> xr.Dataset:
     """Return the seconds of a step by contribution and by limiting resource."""
-    names, times, seconds = limits_of(inputs, task.recipe, task.estimator)
+    names, times, seconds = limits_of(task.estimator, inputs, task.recipe)
     about = {"units": "s", "long_name": "Time of the step"}
     by = {"units": "s", "long_name": "Time of the step, by what limits it"}
     found = xr.Dataset(
@@ -220,3 +219,52 @@ def _operations(task: Task, inputs: Any, there: bool) -> xr.Dataset:
         task.about,
     )
     return found if there else found.isel(operation=slice(0))
+
+
+# ---- A file ------------------------------------------------------------------------------------
+
+QUESTION = "explanation"
+PARTS = tuple(field.name for field in dataclasses.fields(Explanation))
+
+
+def explanation_dataset(found: Explanation, title: str = "") -> xr.Dataset:
+    """Return an explanation as one Dataset: names begin with those of its parts.
+
+    >>> import jaxroof as jr
+    >>> found = jr.explain(model="llama3-8b", system="h100-nvs8", gpus=8, global_batch=8,
+    ...                    where="cp=1,off=0")
+    >>> again = explanation_of(explanation_dataset(found))
+    >>> all(getattr(again, part).identical(getattr(found, part)) for part in PARTS)
+    True
+    """
+    parts = {part: getattr(found, part) for part in PARTS}
+    data = xr.merge([_named(one, f"{part}.") for part, one in parts.items()])
+    about = {f"{part}.attrs": json.dumps(one.attrs) for part, one in parts.items()}
+    told = {"question": QUESTION, **({"title": title} if title else {})}
+    return data.assign_attrs({**found.elasticities.attrs, **told, **about})
+
+
+def _named(data: xr.Dataset, start: str) -> xr.Dataset:
+    """Return a Dataset whose names all begin alike, and that has no attributes."""
+    names = {*data.variables, *data.dims}
+    return data.rename({name: f"{start}{name}" for name in names}).drop_attrs(deep=False)
+
+
+def explanation_of(data: xr.Dataset) -> Explanation:
+    """Return the explanation that a Dataset holds.
+
+    Raises: InputError for a Dataset that holds none.
+    """
+    try:
+        return Explanation(**{part: _part(data, part) for part in PARTS})
+    except (LookupError, ValueError, TypeError) as error:
+        raise refusal("explanation", "not in this file, or damaged") from error
+
+
+def _part(data: xr.Dataset, part: str) -> xr.Dataset:
+    start = f"{part}."
+    of = [name for name in data.variables if str(name).startswith(start)]
+    found = data[of].drop_vars([name for name in data.coords if name not in of], errors="ignore")
+    names = {name: str(name).removeprefix(start) for name in {*found.variables, *found.dims}}
+    bare = found.rename(names).drop_attrs(deep=False)
+    return bare.assign_attrs(json.loads(data.attrs[f"{start}attrs"]))

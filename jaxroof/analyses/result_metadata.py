@@ -2,20 +2,16 @@
 
 import functools
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
-from jaxroof.engine.grid.dataset import attributes, field_metadata
-from jaxroof.engine.grid.dataset import roles as declared_roles
-
 
 def roles(data: xr.Dataset) -> Mapping[str, Any]:
     """Return the roles of the names of the estimator (see ``engine.dataset.roles``)."""
-    told = data.attrs.get("roles")
-    return _roles(str(told)) if told else _earlier()[0]
+    return _roles(str(data.attrs.get("roles", "{}")))
 
 
 @functools.lru_cache(maxsize=64)
@@ -24,25 +20,10 @@ def _roles(told: str) -> Mapping[str, Any]:
     return found
 
 
-@functools.cache
-def _earlier() -> tuple[Mapping[str, Any], Mapping[str, Mapping[str, Any]]]:
-    """Return the roles and the metadata of training, for older files that have none."""
-    from jaxroof.estimators.published.inputs import Plan
-    from jaxroof.estimators.published.legality import lacked
-    from jaxroof.estimators.published.recipe import Split
-    from jaxroof.estimators.published.report import Report
-    from jaxroof.estimators.published.step import example, published
-
-    splits = {split.value: sorted(lacked(split.value)) for split in Split}
-    known = declared_roles(published, example(), published.recipe)
-    known["unused"] = {**splits, "split": splits}  # the recipe of such a file gives its split
-    return known, {n: attributes(about) for n, about in field_metadata(Plan, Report).items()}
-
-
 def about(data: xr.Dataset, name: str) -> Mapping[str, Any]:
     """Return the attributes of one quantity."""
     own: Mapping[str, Any] = data.variables[name].attrs if name in data.variables else {}
-    return own if "roles" in data.attrs else {**_earlier()[1].get(name, {}), **own}
+    return own
 
 
 def name_of(data: xr.Dataset, name: str, *keys: str) -> str:
@@ -95,7 +76,7 @@ def unit_of(data: xr.Dataset, name: str) -> str:
 
 def unused(data: xr.Dataset) -> frozenset[str]:
     """Return the plan fields that are unused under every recipe choice in the data."""
-    known = roles(data)["unused"]
+    known = roles(data).get("unused", {})
     lists: list[Iterable[str]] = [
         by.get(str(label), ())
         for name, by in known.items()
@@ -104,10 +85,7 @@ def unused(data: xr.Dataset) -> frozenset[str]:
     ]
     if not lists and "" in known:
         lists = [known[""]]
-    if not lists:
-        recipe = json.loads(data.attrs.get("recipe", "{}")) or {}
-        lists = [known.get(str(recipe.get("split")), ())]
-    return frozenset.intersection(*map(frozenset, lists))
+    return frozenset.intersection(*map(frozenset, lists)) if lists else frozenset()
 
 
 def objective_of(data: xr.Dataset) -> str:
@@ -172,3 +150,69 @@ def machine_of(data: xr.Dataset) -> str:
 def is_machine(data: xr.Dataset, path: str) -> bool:
     """Return whether a path of the inputs belongs to the machine."""
     return path.startswith(f"{machine_of(data)}.")
+
+
+# ---- Resources ----------------------------------------------------------------------------------
+
+CAPACITY = "capacity"  # limits which plans fit; takes no time
+WORDS = {  # resources whose displayed name differs from their own
+    "hbm": "HBM bandwidth",
+    "fast_links": "NVLink",
+    "slow_links": "the network",
+}
+
+
+class Resources(NamedTuple):
+    """The resource that each machine parameter (by path) describes, and its displayed name.
+
+    A time is homogeneous of degree one in reciprocal rates and latencies. With the ``signs`` of
+    those parameters, their shares of the time sum to one. A parameter without a sign is a capacity,
+    or it multiplies a rate and so repeats that rate's share.
+    """
+
+    of: Mapping[str, str]
+    signs: Mapping[str, float]
+    limits: Mapping[str, str]  # resources that take time, rates before latencies: displayed names
+
+
+def resources(declared: Mapping[str, Sequence[Any]]) -> Resources:
+    """Return the resources that an estimator declares: a name and a sign by path.
+
+    >>> found = resources({"net.hop": ["latency", 1], "net.rate": ["ring_links", -1]})
+    >>> dict(found.limits), dict(found.signs)
+    ({'ring_links': 'ring links', 'latency': 'latency'}, {'net.hop': 1.0, 'net.rate': -1.0})
+    """
+    signs = {path: float(sign) for path, (_, sign) in declared.items() if sign}
+    order = sorted(signs, key=lambda path: signs[path])  # rates first
+    names = dict.fromkeys(str(declared[path][0]) for path in order)
+    return Resources(
+        of={path: str(name) for path, (name, _) in declared.items()},
+        signs=signs,
+        limits={name: WORDS.get(name, name.replace("_", " ")) for name in names},
+    )
+
+
+def resources_of(data: xr.Dataset) -> Resources:
+    """Return the resources of the estimator that produced some results."""
+    return resources(roles(data).get("resources", {}))
+
+
+def shares(elasticity: xr.DataArray, known: Resources) -> xr.DataArray:
+    """Return the share of a time that each resource takes, over ``limit``.
+
+    ``elasticity`` is that of the time, over ``parameter`` and any other dimensions. The sign of a
+    rate is reversed. A parameter that multiplies a rate is not counted again.
+
+    >>> known = resources({"a": ["compute", -1], "b": ["hbm", -1], "c": ["latency", 1]})
+    >>> found = shares(xr.DataArray([-0.5, -0.3, 0.2], {"parameter": ["a", "b", "c"]}), known)
+    >>> found.sel(limit="compute").item(), found.sel(limit="latency").item()
+    (0.5, 0.2)
+    """
+    paths = [str(path) for path in elasticity.parameter.values]
+    weights = [
+        [known.signs.get(path, 0.0) * (known.of.get(path) == limit) for path in paths]
+        for limit in known.limits
+    ]
+    by = xr.DataArray(weights, {"limit": list(known.limits)}, ("limit", "parameter"))
+    bare = elasticity.drop_vars([n for n, c in elasticity.coords.items() if "parameter" in c.dims])
+    return xr.dot(bare, by, dim="parameter")

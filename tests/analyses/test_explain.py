@@ -11,12 +11,10 @@ import pytest
 import xarray as xr
 
 import jaxroof as jr
-from jaxroof.analyses import limit_turns
+from jaxroof.analyses import explain_limits
 from jaxroof.analyses.explain import Explanation, explain
-from jaxroof.analyses.explain_task import Task
-from jaxroof.analyses.limit_turns import plans_at
-from jaxroof.analyses.resources import resources, shares
-from jaxroof.analyses.time_limits import limits_of
+from jaxroof.analyses.explain_limits import Task, limits_of, plans_at
+from jaxroof.analyses.result_metadata import resources, shares
 from jaxroof.engine.grid.dataset import roles
 from jaxroof.engine.sensitivity import envelope
 from jaxroof.engine.sensitivity.derivatives import slopes
@@ -82,7 +80,7 @@ def found() -> Explanation:
 def check_sums(split: str, attention: str) -> None:
     """Limits sum to each row, rows to the step, and are those of the step's elasticities."""
     asked, choices = inputs(PLANS[split]), recipe(split, attention)
-    names, times, seconds = limits_of(asked, choices)
+    names, times, seconds = limits_of(jr.published, asked, choices)
     paths = [path for path in default_parameters(jr.published, asked) if path in KNOWN.signs]
     value, along = slopes(jr.published, choices, asked, paths, "step_time")
     step, told = float(value[0]), xr.DataArray(along[0] / value[0], {"parameter": paths})
@@ -110,7 +108,7 @@ def test_so_it_is_with_every_attention_core(split, attention):
 def test_a_second_more_of_latency_is_a_second_more_of_the_step():
     """By hand: the gain of a fused attention, bound by arithmetic, is launched once a run."""
     asked = inputs(PLANS["1d"])
-    names, _, seconds = limits_of(asked, jr.Recipe())
+    names, _, seconds = limits_of(jr.published, asked, jr.Recipe())
     runs = 48 * BATCH / (8 * 2)  # layers of a stage x microbatches
     row = seconds[0][names.index("fusedla forward")]
     assert row[list(KNOWN.limits).index("latency")] == pytest.approx(20e-6 * runs, rel=1e-12)
@@ -119,8 +117,8 @@ def test_a_second_more_of_latency_is_a_second_more_of_the_step():
 def test_columns_of_inputs_are_points():
     asked = inputs(PLANS["1d"])
     some = replace_at(asked, "system.hbm_bandwidth", asked.system.hbm_bandwidth * np.ones(3))
-    *_, one = limits_of(asked, jr.Recipe())
-    *_, several = limits_of(some, jr.Recipe())
+    *_, one = limits_of(jr.published, asked, jr.Recipe())
+    *_, several = limits_of(jr.published, some, jr.Recipe())
     assert one.shape[0] == 1
     np.testing.assert_allclose(several, np.repeat(one, 3, axis=0), rtol=1e-13)
 
@@ -146,7 +144,7 @@ def best_at(path: str, factor: float) -> jr.Inputs:
 
 
 def binding_at(path: str, factor: float) -> str:
-    *_, seconds = limits_of(best_at(path, factor), jr.Recipe())
+    *_, seconds = limits_of(jr.published, best_at(path, factor), jr.Recipe())
     return list(KNOWN.limits)[int(seconds[0].sum(axis=0).argmax())]
 
 
@@ -198,9 +196,9 @@ def test_a_limit_that_binds_for_a_thousandth_before_a_switch_is_found(monkeypatc
         inside = [(way.factors > short[0]) & (way.factors < short[1]) for way in ways]
         return [np.where(some, 1, 0) for some in inside]
 
-    monkeypatch.setattr(limit_turns, "_tops", tops)
+    monkeypatch.setattr(explain_limits, "_tops", tops)
     task = Task(jr.published, inputs(), jr.Recipe(), KNOWN)
-    turns = limit_turns.limit_turns(task, inputs(), moved, np.array([1.0, 0.0]), there=True)
+    turns = explain_limits.limit_turns(task, inputs(), moved, np.array([1.0, 0.0]), there=True)
     assert turns.turn_factor.values == pytest.approx([short[1]], rel=1e-4)
     assert turns.turn_limit.values.tolist() == [list(KNOWN.limits)[1]]
 
@@ -386,6 +384,7 @@ def test_a_map_shows_which_resource_binds_and_where_the_plan_changes():
             "matrix_flops": ("matrix_flops", flops, {"units": "FLOP/s"}),
             "parameter": ["system.matrix_flops", "system.hbm_bandwidth"],
         },
+        {"roles": json.dumps(roles(jr.published, inputs(), jr.Recipe()))},
     )
     made = plots.draw(data)
     drawn_map, lines = made.axes[0].collections

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from jaxroof.analyses.resources import resources_of
+from jaxroof.analyses.result_metadata import resources_of
 from jaxroof.app.fields import words_of
 from jaxroof.app.question import Asked
 from jaxroof.engine.sensitivity.elasticities import elasticities

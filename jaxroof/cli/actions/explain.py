@@ -5,8 +5,7 @@ from typing import Any
 
 import xarray as xr
 
-from jaxroof.analyses.explain import Explanation, explain
-from jaxroof.analyses.explain_file import explanation_dataset
+from jaxroof.analyses.explain import Explanation, explain, explanation_dataset
 from jaxroof.cli.actions.console import say_all
 from jaxroof.cli.actions.outputs import PICTURES, check_output, is_picture, report_written
 from jaxroof.cli.actions.search_options import QuestionOptions

@@ -258,7 +258,7 @@ def example() -> Inputs:
 
 def contributions(inputs: Inputs, recipe: Recipe) -> Mapping[str, Number]:
     """Return the seconds that every operation adds to the step."""
-    from jaxroof.estimators.published.step_breakdown import contributions as found
+    from jaxroof.estimators.published.layer_report import contributions as found
 
     return found(inputs, recipe)
 

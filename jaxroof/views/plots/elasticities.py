@@ -9,7 +9,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from jaxroof.analyses.resources import resources_of, shares
+from jaxroof.analyses.result_metadata import resources_of, shares
 from jaxroof.errors import refusal
 from jaxroof.units import percent
 from jaxroof.views.plots import select as choose

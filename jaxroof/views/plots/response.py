@@ -7,8 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from jaxroof.analyses.resources import CAPACITY, resources_of
-from jaxroof.analyses.result_metadata import label_of, objective_of, unit_of
+from jaxroof.analyses.result_metadata import CAPACITY, label_of, objective_of, resources_of, unit_of
 from jaxroof.analyses.result_metadata import words_of as called_of
 from jaxroof.errors import refusal
 from jaxroof.units import percent

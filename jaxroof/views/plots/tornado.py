@@ -8,8 +8,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from jaxroof.analyses.resources import CAPACITY, Resources, resources_of
-from jaxroof.analyses.result_metadata import label_of, machine_of, objective_of
+from jaxroof.analyses.result_metadata import (
+    CAPACITY,
+    Resources,
+    label_of,
+    machine_of,
+    objective_of,
+    resources_of,
+)
 from jaxroof.errors import refusal
 from jaxroof.units import percent
 from jaxroof.views.parameter_words import words_of

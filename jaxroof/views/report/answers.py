@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import xarray as xr
 
-from jaxroof.analyses.explain_file import QUESTION, explanation_of
+from jaxroof.analyses.explain import QUESTION, explanation_of
 from jaxroof.io.trace_events import labelled_parts
 from jaxroof.views.text.answers import (
     compare,

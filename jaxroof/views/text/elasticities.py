@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 from rich.table import Table
 
-from jaxroof.analyses.resources import resources_of, shares
+from jaxroof.analyses.result_metadata import resources_of, shares
 from jaxroof.units import percent
 from jaxroof.views.text.layout import evenly
 from jaxroof.views.text.tables import plain_table, thinned, tick

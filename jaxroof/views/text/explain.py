@@ -5,11 +5,11 @@ import xarray as xr
 from rich.table import Table
 from rich.text import Text
 
-from jaxroof.analyses.resources import resources_of
 from jaxroof.analyses.result_metadata import (
     is_machine,
     machine_of,
     objective_of,
+    resources_of,
     roles,
     run_of,
     unit_of,

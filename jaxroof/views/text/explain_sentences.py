@@ -3,8 +3,14 @@
 import xarray as xr
 
 from jaxroof.analyses.explain import Explanation
-from jaxroof.analyses.resources import Resources, resources_of
-from jaxroof.analyses.result_metadata import need_of, objective_of, run_of, unit_of
+from jaxroof.analyses.result_metadata import (
+    Resources,
+    need_of,
+    objective_of,
+    resources_of,
+    run_of,
+    unit_of,
+)
 from jaxroof.engine.sensitivity.switches import SAMPLED
 from jaxroof.errors import listing
 from jaxroof.units import seconds, show, size

@@ -8,7 +8,7 @@ import pytest
 
 import jaxroof as jr
 from jaxroof.analyses.least_memory import with_plans
-from jaxroof.analyses.resources import resources
+from jaxroof.analyses.result_metadata import resources
 from jaxroof.engine.grid.dataset import roles
 from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.sensitivity.elasticities import default_parameters

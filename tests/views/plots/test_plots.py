@@ -13,6 +13,7 @@ from matplotlib.collections import QuadMesh
 from matplotlib.text import Text
 
 import jaxroof as jr
+from jaxroof.engine.grid.dataset import attributes, roles
 from jaxroof.errors import InputError
 from jaxroof.records import leaves
 from jaxroof.views import plots
@@ -285,7 +286,10 @@ def test_names_of_plans_on_a_map_lie_apart_and_tell_the_context_degree():
             "pipeline": ("hbm_capacity", np.ones(32, int)),
         },
         over,
+        {"roles": json.dumps(roles(jr.published, inputs(), jr.Recipe(split=jr.Split.CONTEXT)))},
     )
+    for name in ("tensor", "context", "pipeline"):
+        data[name].attrs |= attributes(jr.Plan.__dataclass_fields__[name].metadata)
     for name, unit in (("hbm_capacity", "B"), ("hbm_bandwidth", "B/s")):
         data[name].attrs["units"] = unit
     figure = plots.machine_map(data)
