@@ -12,7 +12,7 @@ import os
 import pathlib
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,8 +50,6 @@ ROOT = "zarr.json"  # metadata of the whole store, and, in the folder of an arra
 MARK = "_FillValue"  # attribute: this value is a missing one
 FILL: dict[str, Any] = {"f": np.nan, "c": np.nan, "i": -1, "u": 0, "b": False, "U": ""}
 LEVEL = 1  # of compression
-# dimensions of an array -> its shape, and the shapes of its chunks and of their pieces
-Shapes = Callable[[Sequence[str]], Sequence[Sequence[int]]]
 
 
 def create(
@@ -65,37 +63,35 @@ def create(
         whole.isel({dim: slice(size) for dim, size in layout.inner.items()}).coords,
         stamped(first).attrs,
     )
-    sizes = {**{str(dim): size for dim, size in first.sizes.items()}, **layout.sizes}
-    every = sizes, {**sizes, **layout.chunk}, {**sizes, **layout.inner}
-
-    def shapes(dims: Sequence[str]) -> Sequence[Sequence[int]]:
-        return [[some[dim] for dim in dims] for some in every]
-
-    _lay_out(path, template, whole, shapes, layout, asked)
-    reopen(path)
+    _lay_out(path, template, whole, layout, asked)
+    _write_metadata(path, UNFINISHED)
 
 
-def _lay_out(
-    path: Path, data: xr.Dataset, written: xr.Dataset, shapes: Shapes, layout: Layout, asked: Any
-) -> None:
+def _lay_out(path: Path, data: xr.Dataset, whole: xr.Dataset, layout: Layout, asked: Any) -> None:
     """Write the plan of a store, with all metadata, and the values that are known.
 
-    Arguments: ``data`` has every variable; ``written`` has the values; coordinates are not cut.
+    Arguments: ``data`` has every variable; ``whole`` those whose values are known.
     """
     import zarr
 
     variables, attributes = encode_dataset_coordinates(data)
-    root = pathlib.Path(path)
+    names, root = list(map(str, variables)), pathlib.Path(path)
     with os_errors(path):
         group = zarr.open_group(os.fspath(path), mode="a", zarr_format=3)
         for name, variable in variables.items():
-            shape, chunk, piece = shapes(list(map(str, variable.dims)))
-            if name in data.coords:
-                chunk = piece = shape
-            array = _array(group, str(name), variable, shape, chunk, piece)
-            if name in written.variables:
-                _write_whole(array, written.variables[name])
-        names = list(map(str, variables))
+            values = whole.variables.get(name)
+            if values is None:
+                every = layout.sizes, layout.chunk, layout.inner
+                lengths = [[{**variable.sizes, **s}[d] for d in variable.dims] for s in every]
+                _array(group, str(name), variable, *lengths)
+                continue
+            sizes = {str(d): size for d, size in enumerate(values.shape)}
+            cuts = Layout(sizes, cut({d: max(1, size) for d, size in sizes.items()}, PIECE))
+            piece = list(cuts.chunk.values())
+            array = _array(group, str(name), variable, values.shape, piece, piece)
+            for number in range(cuts.count):
+                part = tuple(cuts.part(number).values())
+                array[part] = values[part].values
         files = [f"{n}/{f.name}" for n in names for f in (root / n).iterdir() if f.name != ROOT]
         found = {
             "asked": asked,
@@ -135,17 +131,6 @@ def _array(group: Any, name: str, variable: xr.Variable, *sizes: Sequence[int]) 
         config={"write_empty_chunks": True},  # each chunk has its files
         overwrite=True,
     )
-
-
-def _write_whole(array: Any, variable: xr.Variable) -> None:
-    """Write all values of an array, chunk by chunk."""
-    sizes, chunks = (
-        {str(n): s for n, s in enumerate(some)} for some in (array.shape, array.chunks)
-    )
-    layout = Layout(sizes, chunks)
-    for number in range(layout.count):
-        part = tuple(layout.part(number).values())
-        array[part] = variable[part].values
 
 
 def _plain(attrs: Mapping[Any, Any]) -> dict[str, Any]:
@@ -222,10 +207,12 @@ def _write_metadata(
     path: Path, attrs: Mapping[str, Any], without: Collection[str] = ()
 ) -> list[str]:
     """Write the metadata files of a store that are missing or differ; return the names of all."""
+    from jaxroof.io.stored_array import arrays_of
+
     found = plan(path)
     assert found is not None
     arrays = {name.rpartition("/")[0]: about for name, about in found["metadata"].items()}
-    _checked(path, arrays)
+    arrays_of(path, arrays)
     kept = {name: text for name, text in found["attributes"].items() if name not in without}
     whole = {
         "zarr_format": 3,
@@ -252,25 +239,17 @@ def _remove(file: pathlib.Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
 
 
-def _checked(path: Path, known: Mapping[str, Any]) -> Any:
-    from jaxroof.io.stored_array import arrays_of
-
-    return arrays_of(path, known)
-
-
 def _opened(path: Path, read_only: bool = True) -> tuple[Any, dict[str, Any]]:
     """Return the group of a store whose arrays are checked, and its attributes."""
     import zarr
 
-    from jaxroof.io.stored_array import CheckedStore
+    from jaxroof.io.stored_array import CheckedStore, arrays_of
 
     known = json.loads(pathlib.Path(path, ROOT).read_bytes())
-    arrays = _checked(path, known["consolidated_metadata"]["metadata"])
-    store = CheckedStore(zarr.storage.LocalStore(path, read_only=read_only), arrays)
-    mode = "r" if read_only else "r+"
-    return zarr.open_group(store, mode=mode, zarr_format=3, use_consolidated=True), known[
-        "attributes"
-    ]
+    arrays = arrays_of(path, known["consolidated_metadata"]["metadata"])
+    store = CheckedStore(zarr.storage.LocalStore(os.fspath(path), read_only=read_only), arrays)
+    group = zarr.open_group(store, mode="r" if read_only else "r+", zarr_format=3)
+    return group, known["attributes"]
 
 
 def read(path: Path) -> xr.Dataset:
@@ -357,17 +336,12 @@ def save(data: xr.Dataset, path: Path) -> None:
     target = pathlib.Path(path)
     check_ours(target)
 
-    def shapes(dims: Sequence[str]) -> Sequence[Sequence[int]]:
-        sizes = {dim: data.sizes[dim] for dim in dims}
-        piece = list(cut({dim: max(1, size) for dim, size in sizes.items()}, PIECE).values())
-        return list(sizes.values()), piece, piece
-
     with os_errors(path):
         temporary = pathlib.Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
         try:
             new = temporary / "new"
             (new / HOME).mkdir(parents=True)
-            _lay_out(new, data, data, shapes, Layout({}, {}), None)
+            _lay_out(new, data, data, Layout({}, {}), None)
             append(new, {"chunk": 0, "files": {}, "sums": {}})
             finalise(new, {})
             with write_lock(path) if target.exists() else contextlib.nullcontext():

@@ -75,7 +75,7 @@ SIZE = "is not of the size of its chunk"
 WRONG_FILES = [  # an array, its file, what is said of it
     ("x", LARGE, SIZE),
     ("name", LARGE, SIZE),
-    ("name", compressed(MANY), SIZE),
+    ("name", compressed(MANY), ""),
     ("name", summed(b"\x28\xb5\x2f\xfd\x20\xff" + bytes(30)), "decompression"),
     ("name", b"", SIZE),
     ("time", shard([ROWS] * 9 + [LARGE]), SIZE),
