@@ -3,33 +3,27 @@
 import contextlib
 import dataclasses
 import json
+import math
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
+import numpy as np
 import xarray as xr
 
 from jaxroof import catalog
 from jaxroof.analyses import roofline_reading as roofs
 from jaxroof.analyses.evaluate import resolve_settings
-from jaxroof.analyses.roofline_arguments import (
-    Sweep,
-    check_complete,
-    dimensions,
-    letter,
-    peak_format,
-    read_dtypes,
-    read_shape,
-    read_sweep,
-    read_widths,
-    width_paths,
-)
-from jaxroof.catalog.lookup import system
-from jaxroof.catalog.system import System
+from jaxroof.catalog.lookup import system as named_system
 from jaxroof.engine.grid.tabulate import tabulate
-from jaxroof.errors import InputError, refusal, shown, unknown
+from jaxroof.errors import InputError, listing, nearest, refusal, shown, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import HOMES, estimator
+from jaxroof.estimators.book.common import DTYPES
+from jaxroof.limits import BOUNDS
+from jaxroof.records import checked_values, get_at, is_quantity
+from jaxroof.settings import paths_of
+from jaxroof.units import parse
 
 OPERATORS = "jaxroof.estimators.book."  # modules of the estimators of one operator
 FORMATS = ("bf16",)  # default
@@ -45,12 +39,18 @@ CRITICAL: dict[tuple[str, str | None], tuple[str, str]] = {
 }
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Case:
-    """One machine at one set of number formats: its name and its settings."""
+class Sweep(NamedTuple):
+    """One dimension and its values in a sweep."""
 
-    name: str
-    settings: Mapping[str, Any]
+    path: str
+    values: np.ndarray
+
+
+Fields = Mapping[str, "dataclasses.Field[Any]"]  # by dotted path
+
+WIDTHS = ("widths.input", "widths.weight", "widths.output")  # in the order of the typed formats
+POINTS = 64  # default number of points in a sweep, approximately
+PEAKS = {"fp16": "bf16"}  # formats that run at the rate of another
 
 
 def roofline(
@@ -84,17 +84,16 @@ def roofline(
             raise refusal("--set", f"{path}: given twice; expected it in {said[path]} alone")
     for name in set(chosen) & {letter(field) for field in dimensions(asked).values()}:
         raise refusal("--set", f"{name}: a size; expected it in --shape")
-    every = _cases(asked, chosen, dtypes, system, number_format)
-    parts = []
-    for case in every:
-        with _about(case.name if len(every) > 1 else ""):
-            parts.append(_asked(asked, {**case.settings, **given, **chosen}, along))
-    return _described(_joined(parts, [case.name for case in every]), asked, given, along)
+    parts = {}
+    for name, held in (every := _cases(asked, chosen, dtypes, system, number_format)):
+        with _about(name if len(every) > 1 else ""):
+            parts[name] = _asked(asked, {**held, **given, **chosen}, along)
+    return _described(_joined(parts), asked, given, along)
 
 
 @contextlib.contextmanager
 def _about(name: str) -> Iterator[None]:
-    """Prefix every error raised in the block with the name of a case, if there are several."""
+    """Name a case in every error of the block, if there are several."""
     try:
         yield
     except InputError as error:
@@ -102,10 +101,6 @@ def _about(name: str) -> Iterator[None]:
 
 
 def _operator(op: str) -> Estimator:
-    """Return an operator's estimator.
-
-    Raises: InputError with the nearest name.
-    """
     known = [name for name, home in HOMES.items() if home.startswith(OPERATORS)]
     if op not in known:
         raise unknown("--op", op, "operator", known)
@@ -118,12 +113,12 @@ def _cases(
     dtypes: Sequence[str],
     names: str | None,
     number_format: str | None,
-) -> list[Case]:
-    """Return every machine at every set of formats, in the order they were typed."""
+) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return every machine at every set of formats: its name and its settings, as typed."""
     kinds, machines = _kinds(asked, dtypes), _machines(asked, chosen, names)
     if number_format is not None and names is None:
         raise refusal("--format", "without --system; expected it beside the name of a machine")
-    called = [_called(name) for name in machines if name is not None]
+    called = [_called(name) for name in machines if name]
     unit = getattr(asked.recipe, "unit", None)
     on_vectors = chosen.get("unit", getattr(unit, "value", "")) == "vector"
     found = []
@@ -135,12 +130,11 @@ def _cases(
                 short = _called(name) if called.count(_called(name)) == 1 else name
                 words = [short, *(words or [number_format or peak_format(kind)])]
                 held["system"] = _machine(name, kind, number_format, on_vectors)
-            found.append(Case(" ".join(words), held))
+            found.append((" ".join(words), held))
     return found
 
 
 def _kinds(asked: Estimator, dtypes: Sequence[str]) -> list[tuple[str, str, str]]:
-    """Return the number formats of every case."""
     kinds = [read_dtypes(text) for text in dtypes or FORMATS]
     for kind in kinds:
         if kinds.count(kind) > 1:
@@ -172,26 +166,20 @@ def _machines(
 
 
 def _called(name: str) -> str:
-    """Return the displayed name of a machine; for a file, its name without the folder."""
     return pathlib.Path(name).stem if name.endswith(".toml") else name
 
 
 def _short(dtypes: Sequence[str]) -> str:
-    """Return number formats as typed: a single one where all are the same."""
     return dtypes[0] if len(set(dtypes)) == 1 else ",".join(dtypes)
 
 
-def _machine(
-    name: str, dtypes: Sequence[str], number_format: str | None, on_vectors: bool
-) -> System:
+def _machine(name: str, dtypes: Sequence[str], number_format: str | None, on_vectors: bool) -> Any:
     """Return a machine at the peak rate of the product's formats, or of the format requested.
 
     A file with a single rate counts as the format in use. Vector operators need no matrix peak.
-
-    Raises: InputError that lists the available formats, if the machine has no such peak.
     """
     try:
-        plain = system(name)
+        plain = named_system(name)
     except InputError as error:
         raise refusal("--system", str(error)) from None
     held = catalog.describe("systems", name).get("peaks", {})
@@ -199,7 +187,7 @@ def _machine(
         return plain
     wanted = number_format or peak_format(dtypes)
     if wanted in held:
-        return system(name, wanted)
+        return named_system(name, wanted)
     option = "--format" if number_format is not None else "--dtypes"
     remedy = "" if number_format is not None else ", or --format with the one to run at"
     if not held:
@@ -210,24 +198,21 @@ def _machine(
 
 def _asked(asked: Estimator, chosen: Mapping[str, Any], along: Sweep | None) -> xr.Dataset:
     if along is None:
-        inputs, recipe = resolve_settings(asked, chosen)
-        return tabulate(asked, inputs, recipe)
-    inputs, recipe = resolve_settings(asked, {**chosen, along.path: float(along.values[0])})
-    return tabulate(asked, inputs, recipe, axes={along.path: along.values})
+        return tabulate(asked, *resolve_settings(asked, chosen))
+    first = resolve_settings(asked, {**chosen, along.path: float(along.values[0])})
+    return tabulate(asked, *first, axes={along.path: along.values})
 
 
-def _joined(parts: Sequence[xr.Dataset], names: Sequence[str]) -> xr.Dataset:
+def _joined(parts: Mapping[str, xr.Dataset]) -> xr.Dataset:
     """Concatenate the results of several cases over a dimension of their names."""
+    names, each = [*parts], [*parts.values()]
     if len(parts) == 1:
-        return parts[0].assign_coords({roofs.CASE: names[0]} if names[0] else {})
-    data = xr.concat(
-        parts, roofs.CASE, data_vars="all", coords="minimal", compat="override",
-        join="override", combine_attrs="override",
-    ).assign_coords({roofs.CASE: list(names)})  # fmt: skip
-    started = [json.loads(part.attrs["inputs"]) for part in parts]
+        return each[0].assign_coords({roofs.CASE: names[0]} if names[0] else {})
+    how = {"data_vars": "all", "coords": "minimal", "compat": "override"}
+    data = xr.concat(each, roofs.CASE, join="override", combine_attrs="override", **how)
+    started = [json.loads(part.attrs["inputs"]) for part in each]
     same = {p: v for p, v in started[0].items() if all(s.get(p) == v for s in started)}
-    data.attrs["inputs"] = json.dumps(same)
-    return data
+    return data.assign_coords({roofs.CASE: names}).assign_attrs(inputs=json.dumps(same))
 
 
 def _described(
@@ -235,17 +220,15 @@ def _described(
 ) -> xr.Dataset:
     """Return the data with a title and with the usual letters of the sizes."""
     fields = dimensions(asked)
-    shape = [
-        f"{letter(fields[p])} {roofs.sized(v, fields[p].metadata['unit'])}"
-        for p, v in given.items()
-    ]
+
+    def said(path: str, *values: float) -> str:
+        unit = fields[path].metadata["unit"]
+        return f"{letter(fields[path])} {' to '.join(roofs.sized(float(v), unit) for v in values)}"
+
+    shape = [said(path, value) for path, value in given.items()]
     if along is not None:
-        field = fields[along.path]
-        ends = " to ".join(
-            roofs.sized(float(v), field.metadata["unit"]) for v in along.values[[0, -1]]
-        )
-        shape = [f"{letter(field)} {ends}", *shape]
-        data[roofs.sweep_dimension(data)].attrs["symbol"] = letter(field)
+        shape = [said(along.path, *along.values[[0, -1]]), *shape]
+        data[roofs.sweep_dimension(data)].attrs["symbol"] = letter(fields[along.path])
     data.attrs |= {"about": asked.about, "question": "roofline"}
     data.attrs["title"] = f"{asked.name}: {', '.join(shape)}" if shape else asked.name
     if roofs.is_roofline(data):
@@ -261,3 +244,181 @@ def critical(asked: Estimator, recipe: Mapping[str, str]) -> dict[str, str]:
             return dict(zip(("critical_letter", "critical_against"), found, strict=True))
     lettered = [letter(f) for f in dimensions(asked).values() if f.metadata["symbol"]]
     return {"critical_letter": lettered[0] if lettered else "", "critical_against": "memory"}
+
+
+# ---- What is typed: shapes, number formats, sweeps ----------------------------------------------
+
+
+def dimensions(estimator: Estimator) -> Fields:
+    """Return the dimensions of an operator's shape by path, without the machine and the widths."""
+    records = {*estimator.names, "widths"}
+    return {
+        path: field
+        for path, field in paths_of(estimator.inputs)
+        if is_quantity(field) and path.partition(".")[0] not in records
+    }
+
+
+def letter(field: "dataclasses.Field[Any]") -> str:
+    """Return the displayed name of a dimension in a shape: its letter, or its name."""
+    return field.metadata["symbol"] or field.name
+
+
+def read_shape(estimator: Estimator, text: str, swept: str | None = None) -> dict[str, Any]:
+    """Return the numbers of a text such as ``B=256,D=4096`` by path; ``swept`` may be missing.
+
+    Raises: InputError for a dimension that is missing, unknown, repeated or out of range.
+    """
+    fields = dimensions(estimator)
+    found: dict[str, Any] = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        name, _, value = (part.strip() for part in item.partition("="))
+        if not value:
+            raise refusal("--shape", f"expected LETTER=NUMBER, such as B=256, given {shown(item)}")
+        path = path_of(estimator, name, "--shape")
+        if path in found or path == swept:
+            where = "each once" if path in found else "it in --sweep alone"
+            raise refusal("--shape", f"{name}: given twice; expected {where}")
+        found[path] = _number(value, fields[path], f"--shape: {name}")
+    return found
+
+
+def _number(text: str, field: "dataclasses.Field[Any]", where: str) -> float:
+    return float(checked_values(parse(text, field.metadata["unit"], where), field, where))
+
+
+def check_complete(estimator: Estimator, given: Iterable[str]) -> None:
+    """Check that every dimension without a default is given.
+
+    Raises: InputError that lists the dimensions of the operator.
+    """
+    missing = [letter(f) for path, f in _needed(estimator).items() if path not in {*given}]
+    if missing:
+        are = "are" if len(missing) > 1 else "is"
+        raise refusal("--shape", f"{listing(missing)} {are} missing; {takes(estimator)}")
+
+
+def _needed(estimator: Estimator) -> Fields:
+    """Return the dimensions that have no default, at any level of nested records."""
+    fields = paths_of(estimator.inputs)
+    spare = {path for path, field in fields if field.default is not dataclasses.MISSING}
+    every = dimensions(estimator).items()
+    return {p: field for p, field in every if not {p, p.rpartition(".")[0]} & spare}
+
+
+def takes(estimator: Estimator) -> str:
+    """Return the dimensions of an operator in words, with a sensible example shape."""
+    fields, needed = dimensions(estimator), _needed(estimator)
+    spare = [letter(f) for p, f in fields.items() if p not in needed]
+    said = ", ".join(f"{letter(f)} ({_meaning(f)})" for f in needed.values())
+    words = f"{estimator.name} takes {said or 'no dimension'}"
+    words += f"; {listing(spare)} may be given" if spare else ""
+    if estimator.example is None or not needed:
+        return words
+    held = estimator.example()
+    shape = ",".join(f"{letter(f)}={float(get_at(held, p)):.12g}" for p, f in needed.items())
+    return f"{words}; such as {shape}"
+
+
+def _meaning(field: "dataclasses.Field[Any]") -> str:
+    doc, unit = str(field.metadata["doc"]).rstrip("."), field.metadata["unit"]
+    words = doc[0].lower() + doc[1:] if doc[1:2].islower() or doc[1:2] == " " else doc
+    return words if unit == "1" else f"{words} [{unit}]"
+
+
+def path_of(estimator: Estimator, name: str, where: str) -> str:
+    """Return the path of a dimension given by letter, name or path.
+
+    Raises: InputError with the nearest name.
+    """
+    fields = dimensions(estimator)
+    for called in (letter, lambda field: field.name):
+        for path, field in fields.items():
+            if name in (called(field), path):
+                return path
+    letters = [letter(field) for field in fields.values()]
+    options = [*letters, *(p for p in fields if p not in letters)]
+    what = f"dimension of {estimator.name}"
+    if nearest(name, options) is not None:
+        raise unknown(where, name, what, options)
+    raise refusal(where, f"{name}: no such {what}; {takes(estimator)}")
+
+
+def read_dtypes(text: str) -> tuple[str, str, str]:
+    """Return the formats of input, weight and output of a text such as ``bf16,int8,bf16``.
+
+    Raises: InputError for an unknown format (with the nearest), or a wrong number of formats.
+    """
+    names = [part.strip() for part in text.split(",")]
+    for name in names:
+        if name not in DTYPES:
+            raise unknown("--dtypes", name, "number format", DTYPES)
+    if len(names) not in (1, 3):
+        what = "expected one format, or three: input,weight,output"
+        raise refusal("--dtypes", f"{what}, such as bf16,int8,bf16, given {shown(text.strip())}")
+    return (names[0], names[0], names[0]) if len(names) == 1 else (names[0], names[1], names[2])
+
+
+def width_paths(estimator: Estimator) -> list[str]:
+    """Return the paths of the bytes per element that the formats set."""
+    return [path for path, _ in paths_of(estimator.inputs) if path in WIDTHS]
+
+
+def read_widths(estimator: Estimator, dtypes: Sequence[str]) -> dict[str, float]:
+    """Return the bytes per element of input, weight and output, by path."""
+    kinds = dict(zip(WIDTHS, dtypes, strict=True))
+    return {path: DTYPES[kinds[path]] for path in width_paths(estimator)}
+
+
+def peak_format(dtypes: Sequence[str]) -> str:
+    """Return the format whose matrix rate a product uses: the wider of input and weight.
+
+    >>> peak_format(("bf16", "int8", "bf16")), peak_format(("fp16", "fp16", "fp16"))
+    ('bf16', 'bf16')
+    """
+    wider = max(dtypes[:2], key=lambda name: DTYPES[name])
+    return PEAKS.get(wider, wider)
+
+
+def read_sweep(estimator: Estimator, text: str) -> Sweep:
+    """Parse a sweep such as ``B=1:8192:65``: values in equal ratios, counts rounded.
+
+    Raises: InputError for a malformed text, an unknown dimension, or ends out of range.
+    """
+    name, equals, ends = (part.strip() for part in text.partition("="))
+    parts = [part.strip() for part in ends.split(":")]
+    if not equals or not name or len(parts) not in (2, 3):
+        what = "expected LETTER=FROM:TO or LETTER=FROM:TO:COUNT, such as B=1:8192"
+        raise refusal("--sweep", f"{what}, given {shown(text.strip())}")
+    path, where = path_of(estimator, name, "--sweep"), f"--sweep: {name}"
+    field = dimensions(estimator)[path]
+    unit = field.metadata["unit"]
+    low, high = (_number(part, field, where) for part in parts[:2])
+    if not 0 < low < high:
+        raise refusal(where, f"expected FROM above 0 and below TO, given {ends}")
+    several = len(parts) == 3
+    values = np.geomspace(low, high, _count(parts[2], where)) if several else _doubling(low, high)
+    plain = field.metadata["symbol"] != "" and unit not in roofs.PHYSICAL  # a size, not a factor
+    counted = field.metadata["whole"] or (plain and low % 1 == high % 1 == 0)
+    return Sweep(path, np.unique(np.round(values)) if counted else values)
+
+
+def _doubling(low: float, high: float) -> np.ndarray:
+    """Return values in equal ratios that include every doubling of the first, and the last.
+
+    >>> [int(value) for value in _doubling(1.0, 1024.0)[::6]]
+    [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
+    """
+    doublings = math.log2(high / low)
+    each = max(1, round(POINTS / max(doublings, 1.0)))  # points per doubling
+    steps = np.arange(math.ceil(doublings * each - 1e-9)) / each
+    return np.append(low * 2.0**steps, high)
+
+
+def _count(text: str, where: str) -> int:
+    value = parse(text, "1", where)
+    if value != int(value) or not 2 <= value <= BOUNDS["points"]:
+        raise refusal(
+            where, f"expected a count from 2 to {BOUNDS['points']:,}, given {shown(text)}"
+        )
+    return int(value)
