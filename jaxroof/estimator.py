@@ -17,7 +17,7 @@ from jaxroof.missing import naming_all
 from jaxroof.plan_lists import Candidates as Candidates
 from jaxroof.plan_lists import ProgramSizes as ProgramSizes
 from jaxroof.records import get_at, leaves, value_or, with_named_absences
-from jaxroof.settings import apply_settings, carried, choices_of, choose
+from jaxroof.settings import carried, choices_of, choose
 from jaxroof.structure import map_numbers
 
 FEWEST = 16  # smallest number of placements that a program is compiled for
@@ -177,29 +177,6 @@ class Estimator:
     def lists_anew(self, path: str) -> bool:
         """Return whether ``candidates`` reads the value at a dotted path."""
         return any(path == head or path.startswith(f"{head}.") for head in self.structural)
-
-    def resolve(
-        self,
-        inputs: Any,
-        recipe: Any,
-        settings: Mapping[str, Any],
-        varied: Collection[str] = (),
-    ) -> tuple[Any, Any, set[str]]:
-        """Return inputs and recipe with settings applied, and the names given explicitly.
-
-        Choices in ``settings`` or in a given recipe override choices that come with a named
-        record. Choices of a record at one of the paths ``varied`` are left to its axis.
-
-        Raises: InputError for an unknown name (with the nearest), a wrong unit or a wrong choice.
-        """
-        fields = getattr(self.inputs, "__dataclass_fields__", ())
-        if not all(hasattr(inputs, name) for name in fields):
-            both = (type(inputs), self.inputs)
-            said, expected = (f"{kind.__module__}.{kind.__qualname__}" for kind in both)
-            raise refusal(self.name or "estimator", f"inputs: a {said}; expected a {expected}")
-        given = {*settings, *(choices_of(recipe) if recipe is not None else ())}
-        recipe = self.recipe_of(inputs, recipe, settings)
-        return *apply_settings(inputs, recipe, settings, self.names, given, varied), given
 
     def recipe_of(self, inputs: Any, recipe: Any = None, given: Collection[str] = ()) -> Any:
         """Return a recipe, or the estimator's with the choices that the records of inputs carry.

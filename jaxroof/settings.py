@@ -4,7 +4,7 @@ import dataclasses
 import enum
 import functools
 import typing
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,31 @@ Names = Mapping[str, Callable[[str], Any]]
 _hints: Callable[[Any], dict[str, Any]] = functools.cache(typing.get_type_hints)
 
 
+@dataclasses.dataclass(frozen=True)
+class Named:
+    """Values of several paths that vary together, and the name of each point."""
+
+    labels: tuple[str, ...]
+    columns: Mapping[str, Sequence[Any]]
+
+
+def by_path(shorthand: Mapping[str, str], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings by their whole paths, some of which may be given by short names.
+
+    Raises: InputError for a field that is given twice, by two names.
+
+    >>> by_path({"sequence": "model.sequence"}, {"sequence": 8, "gpus": 4})
+    {'model.sequence': 8, 'gpus': 4}
+    """
+    for short, path in shorthand.items():
+        if short in settings and path in settings:
+            raise refusal(short, f"given twice, as {path} too; expected it once")
+    return {shorthand.get(name, name): value for name, value in settings.items()}
+
+
+# ---- Records ------------------------------------------------------------------------------------
+
+
 def apply_settings(
     inputs: Any,
     recipe: Any,
@@ -34,85 +59,246 @@ def apply_settings(
     names: Names | None = None,
     given: Collection[str] = (),
     varied: Collection[str] = (),
+    kind: type[Any] | None = None,
 ) -> tuple[Any, Any]:
     """Return inputs and recipe with settings applied; a key is a choice or a path of the inputs.
 
-    A text is read as a number with the unit of its field, as a structural choice, or as the name of
-    a whole record. Choices that come with a record apply unless they are in ``settings`` or in
-    ``given``, or the record is at one of the paths ``varied`` by axes.
+    Without inputs, a record of ``kind`` is made of the settings. Choices that come with a record
+    apply unless they are in ``settings`` or in ``given``, or the record is at one of the paths
+    ``varied`` by axes.
 
     Raises: InputError for an unknown name (with the nearest), a wrong unit or a wrong choice.
     """
-    settings, recipe = read_names(settings, recipe, names or {}, given, varied)
     choices = choices_of(recipe)
-    for key, value in _in_order(type(inputs), settings).items():
-        if key in choices:
-            recipe = choose(recipe, {key: value})
+    chosen = {key: settings[key] for key in choices if key in settings}
+    rest = {key: value for key, value in settings.items() if key not in choices}
+    recipe = choose(recipe, chosen)
+    if names:
+        rest, recipe = read_names(rest, recipe, names, {*chosen, *given}, varied)
+    if inputs is not None and not rest:
+        return inputs, recipe
+    made: Any = kind or type(inputs)
+    known = known_paths(made)
+    for path in rest:
+        if path not in known and not group_sizes(made, path):
+            refuse_other_name(recipe, path)
+            raise no_field(made, path, [*choices, *known])
+    return build_inputs(made, rest, names, varied, inputs), recipe
+
+
+def build_inputs(
+    kind: type[Any],
+    settings: Mapping[str, Any],
+    names: Names | None = None,
+    moved: Collection[str] = (),
+    start: Any = None,
+) -> Any:
+    """Build a record from settings: values, or columns of values, by dotted path.
+
+    A nested record is given by name, field by field, or by name with the fields that differ; what
+    is not given is that of ``start``. Numbers at the paths ``moved`` may be missing, because an
+    axis gives them.
+
+    Raises: InputError for a missing number, an unknown path (with the nearest), a wrong unit or a
+    value out of range.
+    """
+    made = _built(kind, "", settings, names or {}, moved, start)
+    _check_needs(made, settings, moved)
+    return made
+
+
+def _built(
+    kind: type[Any],
+    prefix: str,
+    settings: Mapping[str, Any],
+    names: Names,
+    moved: Collection[str],
+    start: Any,
+) -> Any:
+    """Return a record of a kind, or ``start`` with the settings inside it applied."""
+    values: dict[str, Any] = {}
+    for field in dataclasses.fields(kind):
+        path, optional = prefix + field.name, field.default is not dataclasses.MISSING
+        held = getattr(start, field.name, field.default if optional else None)
+        if is_quantity(field):
+            if path in settings:
+                values[field.name] = number_in(settings[path], field, path)
+            elif start is None and not optional:
+                if path not in moved:
+                    raise refusal(path, f"missing; expected a value: {meaning(field)}")
+                values[field.name] = 1.0
             continue
-        known = [f.name for f in dataclasses.fields(inputs)]
-        if "." not in key and key not in known and not group_sizes(type(inputs), key):
-            inside = [path for path, _, _ in leaves(inputs) if path.rpartition(".")[2] == key]
-            what = f"field of {type(inputs).__name__}"
-            raise unknown("", key, what, inside or [*known, *choices])
-        inputs = _replaced(inputs, key, key, value, settings)
-    _check_needs(inputs, settings, varied)
-    return inputs, recipe
+        inner = f"{path}."
+        inside = {p: value for p, value in settings.items() if p.startswith(inner)}
+        if path in settings:
+            held = values[field.name] = _record(kind, field.name, path, settings[path], names)
+        of = record_type(kind, field.name) if held is None else type(held)
+        if inside or (start is None and held is None and _is_moved(of, inner, moved)):
+            values[field.name] = _built(of, inner, inside, names, moved, held)
+        elif held is None and start is None and not optional:
+            raise refusal(path, f"missing; {_expected(path, names)}")
+    made = kind(**values) if start is None else dataclasses.replace(start, **values)
+    for name in getattr(kind, "PER_GROUP", ()):
+        if prefix + name in settings:
+            made = _divided(made, name, prefix, settings)
+    return made
+
+
+def _record(kind: type[Any], name: str, path: str, value: Any, names: Names) -> Any:
+    """Return the record at a path, of the kind that its field has."""
+    held, _ = named_record(path, value, names, _expected(path, names))
+    kind_of = record_type(kind, name)
+    if isinstance(kind_of, type) and not isinstance(held, kind_of):
+        raise refusal(path, f"expected a {kind_of.__name__}, given a {type(held).__name__}")
+    return held
+
+
+def _divided(held: Any, name: str, prefix: str, settings: Mapping[str, Any]) -> Any:
+    """Return a record with a field that is given by its amount in a group.
+
+    Raises: InputError for an amount in a group that contradicts the field among the settings.
+    """
+    path, field, groups = prefix + name, of_one(name), type(held).PER_GROUP[name]
+    sizes = [size for size in (getattr(held, group) for group in groups) if size is not None]
+    if not sizes:
+        raise refusal(path, f"of how many accelerators? expected {' or '.join(groups)} beside it")
+    each = number_in(settings[path], field_at(held, field), path) / sizes[0]
+    beside = of_one(path)
+    pairs = np.broadcast(each, getattr(held, field), sizes[0]) if beside in settings else ()
+    for own, other, size in pairs:
+        if not np.isclose(own, other, rtol=1e-9):
+            said = f"{own:.6g} per accelerator, on nodes of {size:.6g}"
+            raise refusal(path, f"{said}, and {beside} says {other:.6g}; expected one of them")
+    return replace_at(held, field, each)
 
 
 def _check_needs(inputs: Any, paths: Collection[str], varied: Collection[str]) -> None:
-    """Check that no number is set which is without effect while another is 0.
-
-    Raises: InputError that names both.
-    """
+    """Check that no number is set which is without effect while another is 0."""
     fixed = {*paths} - {*varied}
-    for path, field, value in leaves(inputs) if dataclasses.is_dataclass(inputs) else ():
+    for path, field, value in leaves(inputs) if fixed else ():
         if path in fixed and field.metadata["needs"] and np.any(value):
             other = ".".join([*path.split(".")[:-1], field.metadata["needs"]])
             if other not in varied and not np.any(get_at(inputs, other)):
                 said = f"{float(np.max(value)):.12g}, without effect while {other} is 0"
-                meaning = field_at(inputs, other).metadata["doc"][:-1].lower()
-                raise refusal(path, f"{said}; expected also {other}, {meaning}")
+                what = field_at(inputs, other).metadata["doc"][:-1].lower()
+                raise refusal(path, f"{said}; expected also {other}, {what}")
 
 
-def read_names(
-    settings: Mapping[str, Any],
-    recipe: Any,
-    names: Names,
-    given: Collection[str] = (),
-    varied: Collection[str] = (),
-) -> tuple[dict[str, Any], Any]:
-    """Return settings with named records read, and the recipe with the records' choices.
+def number_in(value: Any, field: "dataclasses.Field[Any]", path: str) -> Any:
+    """Return a checked number or column of numbers; a text is read with the field's unit."""
+    if isinstance(value, str):
+        value = number_of(value, field, path)
+    elif isinstance(value, list | tuple | Mapping):
+        raise refusal(path, f"expected one number, given {shown(value)}; several make an axis")
+    return checked_values(value, field, path)
 
-    Raises: InputError for an unknown name (with the nearest), or a choice the recipe lacks.
+
+def meaning(field: "dataclasses.Field[Any]") -> str:
+    """Return what a number is, with its unit, for an error that asks for it."""
+    doc, unit = str(field.metadata["doc"]).rstrip("."), field.metadata["unit"]
+    return doc if unit == "1" else f"{doc} [{unit}]"
+
+
+def _is_moved(kind: type[Any], prefix: str, moved: Collection[str]) -> bool:
+    """Return whether axes give every number that a record needs, and at least one."""
+    there = {path.removeprefix(prefix) for path in moved if path.startswith(prefix)}
+    needed = (f.name for f in dataclasses.fields(kind) if f.default is dataclasses.MISSING)
+    return bool(there) and there.issuperset(needed)
+
+
+def _expected(path: str, names: Names) -> str:
+    name = "a name of the catalogue or " if path in names else ""
+    return f"expected {name}its fields, {path}.FIELD"
+
+
+def least(kind: type[Any]) -> Any:
+    """Return a minimal record: optional numbers keep their defaults, the others are 1."""
+    values: dict[str, Any] = {}
+    for field in dataclasses.fields(kind):
+        if field.default is not dataclasses.MISSING and (is_quantity(field) or field.default):
+            values[field.name] = field.default
+        elif is_quantity(field):
+            values[field.name] = 1.0
+        else:
+            values[field.name] = least(record_type(kind, field.name))
+    return kind(**values)
+
+
+# ---- Paths --------------------------------------------------------------------------------------
+
+
+def paths_of(kind: type[Any], prefix: str = "") -> Iterator[tuple[str, "dataclasses.Field[Any]"]]:
+    """Yield (dotted path, field) for every field of a record type, including nested records."""
+    for field in dataclasses.fields(kind):
+        yield prefix + field.name, field
+        inner = record_type(kind, field.name)
+        if not is_quantity(field) and dataclasses.is_dataclass(inner):
+            yield from paths_of(inner, f"{prefix}{field.name}.")  # type: ignore[arg-type]
+
+
+@functools.cache
+def known_paths(kind: type[Any]) -> Mapping[str, "dataclasses.Field[Any]"]:
+    """Return the field at every dotted path of a record type, those of the top first."""
+    found = paths_of(kind) if dataclasses.is_dataclass(kind) else ()
+    return dict(sorted(found, key=lambda one: one[0].count(".")))
+
+
+def record_type(kind: type[Any], name: str) -> Any:
+    """Return the class of a field of a record class, of a choice without its None."""
+    hint = _hints(kind).get(name)
+    of = [one for one in typing.get_args(hint) if dataclasses.is_dataclass(one)]
+    return of[0] if of else hint
+
+
+def fields_of(inputs: Any, path: str) -> str:
+    """Return a hint for errors that lists the paths of a record's fields."""
+    held = get_at(inputs, path)
+    names = [f.name for f in dataclasses.fields(held)] if held is not None else []
+    return f"expected one of {', '.join(f'{path}.{name}' for name in names)}"
+
+
+def no_field(kind: type[Any], path: str, known: Collection[str], prefix: str = "") -> InputError:
+    """Return the error for a path that a record lacks; it names the record where the path ends."""
+    *names, last = path.split(".")
+    if group_sizes(kind, path):
+        return refusal(path, f"not on an axis; expected {of_one(path)}, of one accelerator each")
+    if last in known:  # a field beside the record, taken for one of the record
+        return unknown("", prefix + path, f"field of {kind.__name__}", [last])
+    inside = ""
+    for name in names:
+        inner = record_type(kind, name)
+        if not dataclasses.is_dataclass(inner):
+            break
+        kind, inside = typing.cast(type[Any], inner), f"{inside}{name}."
+    near = [other for other in known if other.startswith(inside)]
+    return unknown("", prefix + path, f"field of {kind.__name__}", near)
+
+
+def group_sizes(kind: type[Any], path: str) -> tuple[str, ...]:
+    """Return the sizes of the group whose amount a path gives; none for a field itself.
+
+    >>> from jaxroof.catalog.system import System
+    >>> group_sizes(System, "nics_per_node"), group_sizes(System, "nics")
+    (('host', 'fast_domain'), ())
     """
-    found = dict(settings)
-    for path in names:
-        value = found.get(path)
-        if isinstance(value, str) or is_pair(value) or carried(value):
-            found[path], chosen = named_record(path, value, names, "")
-            if carried(value):  # what other estimators ask of a record is not asked here
-                chosen = {key: chosen[key] for key in chosen if key in choices_of(recipe)}
-            brought = choices_brought(path, recipe, chosen, {*settings, *given})
-            recipe = recipe if path in varied else choose(recipe, brought)
-    return found, recipe
+    head, _, rest = path.partition(".")
+    if not rest:
+        found: tuple[str, ...] = getattr(kind, "PER_GROUP", {}).get(head, ())
+        return found
+    inner = record_type(kind, head)
+    return group_sizes(inner, rest) if dataclasses.is_dataclass(inner) else ()  # type: ignore[arg-type]
 
 
-def choices_brought(
-    path: str, recipe: Any, chosen: Mapping[str, Any], given: Collection[str] = ()
-) -> dict[str, Any]:
-    """Return the choices of a recipe that come with a record, except those in ``given``.
+def of_one(path: str) -> str:
+    """Return the path of the field of one accelerator whose amount in a group a path gives.
 
-    Raises: InputError for a choice that the recipe lacks (with the nearest), or a wrong value.
+    >>> of_one("system.nics_per_node"), of_one("system.nics")
+    ('system.nics', 'system.nics')
     """
-    known = choices_of(recipe)
-    for key in chosen:
-        if key not in known:
-            raise unknown(path, key, "choice of this estimator", known)
-    try:
-        members = {key: choice(recipe, key, value) for key, value in chosen.items()}
-    except InputError as error:
-        raise refusal(path, str(error)) from None
-    return {key: member for key, member in members.items() if key not in given}
+    return path.removesuffix("_per_node")
+
+
+# ---- Choices ------------------------------------------------------------------------------------
 
 
 def choices_of(recipe: Any) -> list[str]:
@@ -216,118 +402,6 @@ def is_pair(value: Any) -> bool:
     return isinstance(value, tuple) and len(value) == 2 and dataclasses.is_dataclass(value[0])
 
 
-def fields_of(inputs: Any, path: str) -> str:
-    """Return a hint for errors that lists the paths of a record's fields."""
-    held = get_at(inputs, path)
-    names = [f.name for f in dataclasses.fields(held)] if held is not None else []
-    return f"expected one of {', '.join(f'{path}.{name}' for name in names)}"
-
-
-def _value(inputs: Any, path: str, value: Any, said: str = "") -> Any:
-    field = field_at(inputs, path)
-    if is_quantity(field):
-        return _number(value, field, said or path)
-    return named_record(said or path, value, {}, fields_of(inputs, path))[0]
-
-
-def _number(value: Any, field: "dataclasses.Field[Any]", path: str) -> Any:
-    """Return a checked number or column of numbers; a text is read with the field's unit."""
-    if isinstance(value, str):
-        value = number_of(value, field, path)
-    elif isinstance(value, list | tuple | Mapping):
-        raise refusal(path, f"expected one number, given {shown(value)}; several make an axis")
-    return checked_values(value, field, path)
-
-
-def build_inputs(
-    kind: type[Any],
-    settings: Mapping[str, Any],
-    names: Names | None = None,
-    prefix: str = "",
-    moved: Collection[str] = (),
-) -> Any:
-    """Build a record from settings: values, or columns of values, by dotted path.
-
-    A nested record is given by name, field by field, or by name with the fields that differ.
-    Numbers at the paths ``moved`` may be missing, because an axis gives them.
-
-    Raises: InputError for a missing number, an unknown path (with the nearest), a wrong unit or a
-    value out of range.
-    """
-    if not prefix:
-        _known_paths(kind, settings)
-    values: dict[str, Any] = {}
-    hints = _hints(kind)
-    for field in dataclasses.fields(kind):
-        path = prefix + field.name
-        optional = field.default is not dataclasses.MISSING
-        if is_quantity(field):
-            if path in settings:
-                values[field.name] = _number(settings[path], field, path)
-            elif path in moved and not optional:
-                values[field.name] = 1.0
-            elif not optional:
-                unit = "" if field.metadata["unit"] == "1" else f" [{field.metadata['unit']}]"
-                doc = field.metadata["doc"].rstrip(".")
-                raise refusal(path, f"missing; expected a value: {doc}{unit}")
-            continue
-        inside = {p: value for p, value in settings.items() if p.startswith(f"{path}.")}
-        held = field.default if optional else None
-        if path in settings:
-            known = _expected(path, names or {})
-            held, _ = named_record(path, settings[path], names or {}, known)
-            kind_of = _record_type(hints[field.name])
-            if isinstance(kind_of, type) and not isinstance(held, kind_of):
-                made = type(held).__name__
-                raise refusal(path, f"expected a {kind_of.__name__}, given a {made}")
-        if held is not None:
-            for p, value in _in_order(kind, inside, prefix).items():
-                held = _replaced(held, p, p.removeprefix(f"{path}."), value, settings)
-        elif inside or _is_moved(_record_type(hints[field.name]), f"{path}.", moved):
-            held = build_inputs(_record_type(hints[field.name]), inside, names, f"{path}.", moved)
-        elif not optional:
-            raise refusal(path, f"missing; {_expected(path, names or {})}")
-        values[field.name] = held
-    made = kind(**values)
-    if not prefix:
-        _check_needs(made, settings, moved)
-    return made
-
-
-def _is_moved(kind: type[Any], prefix: str, moved: Collection[str]) -> bool:
-    """Return whether axes give every number that a record needs, and at least one."""
-    needed = [f.name for f in dataclasses.fields(kind) if f.default is dataclasses.MISSING]
-    there = {path.removeprefix(prefix) for path in moved if path.startswith(prefix)}
-    return bool(there) and there >= {*needed}
-
-
-def paths_of(kind: type[Any], prefix: str = "") -> Iterator[tuple[str, "dataclasses.Field[Any]"]]:
-    """Yield (dotted path, field) for every field of a record type, including nested records."""
-    hints = _hints(kind)
-    for field in dataclasses.fields(kind):
-        yield prefix + field.name, field
-        if not is_quantity(field):
-            yield from paths_of(_record_type(hints[field.name]), f"{prefix}{field.name}.")
-
-
-def no_field(kind: type[Any], path: str, known: Collection[str], prefix: str = "") -> InputError:
-    """Return the error for a path that a record lacks; it names the record where the path ends."""
-    *names, last = path.split(".")
-    if group_sizes(kind, path):
-        field = of_one(path)
-        raise refusal(path, f"not on an axis; expected {field}, of one accelerator each")
-    if last in known:  # a field beside the record, taken for one of the record
-        return unknown("", prefix + path, f"field of {kind.__name__}", [last])
-    inside = ""
-    for name in names:
-        hint = _record_type(_hints(kind).get(name))
-        if not dataclasses.is_dataclass(hint):
-            break
-        kind, inside = typing.cast(type[Any], hint), f"{inside}{name}."
-    near = [other for other in known if other.startswith(inside)]
-    return unknown("", prefix + path, f"field of {kind.__name__}", near)
-
-
 def refuse_other_name(recipe: Any, name: str) -> None:
     """Refuse a choice by the name that another question has for it.
 
@@ -340,90 +414,42 @@ def refuse_other_name(recipe: Any, name: str) -> None:
             raise refusal(name, f"only fit takes them; expected {field.name}, one of {values}")
 
 
-def least(kind: type[Any]) -> Any:
-    """Return a minimal record: optional numbers keep their defaults, the others are 1."""
-    hints = _hints(kind)
-    values: dict[str, Any] = {}
-    for field in dataclasses.fields(kind):
-        if field.default is not dataclasses.MISSING and (is_quantity(field) or field.default):
-            values[field.name] = field.default
-        elif is_quantity(field):
-            values[field.name] = 1.0
-        else:
-            values[field.name] = least(_record_type(hints[field.name]))
-    return kind(**values)
+def read_names(
+    settings: Mapping[str, Any],
+    recipe: Any,
+    names: Names,
+    given: Collection[str] = (),
+    varied: Collection[str] = (),
+) -> tuple[dict[str, Any], Any]:
+    """Return settings with named records read, and the recipe with the records' choices.
 
-
-def _expected(path: str, names: Names) -> str:
-    name = "a name of the catalogue or " if path in names else ""
-    return f"expected {name}its fields, {path}.FIELD"
-
-
-def _known_paths(kind: type[Any], settings: Mapping[str, Any]) -> None:
-    known = dict(paths_of(kind))
-    for path in settings:
-        if path not in known and not group_sizes(kind, path):
-            raise no_field(kind, path, known)
-
-
-def group_sizes(kind: type[Any], path: str) -> tuple[str, ...]:
-    """Return the sizes of the group whose amount a path gives; none for a field itself.
-
-    >>> from jaxroof.catalog.system import System
-    >>> group_sizes(System, "nics_per_node"), group_sizes(System, "nics")
-    (('host', 'fast_domain'), ())
+    Raises: InputError for an unknown name (with the nearest), or a choice the recipe lacks.
     """
-    head, _, rest = path.partition(".")
-    if not rest:
-        found: tuple[str, ...] = getattr(kind, "PER_GROUP", {}).get(head, ())
-        return found
-    inner = _record_type(_hints(kind).get(head))
-    return group_sizes(typing.cast(Any, inner), rest) if dataclasses.is_dataclass(inner) else ()
+    found = dict(settings)
+    for path in names:
+        value = found.get(path)
+        if isinstance(value, str) or is_pair(value) or carried(value):
+            found[path], chosen = named_record(path, value, names, "")
+            if carried(value):  # what other estimators ask of a record is not asked here
+                chosen = {key: chosen[key] for key in chosen if key in choices_of(recipe)}
+            brought = choices_brought(path, recipe, chosen, {*settings, *given})
+            recipe = recipe if path in varied else choose(recipe, brought)
+    return found, recipe
 
 
-def of_one(path: str) -> str:
-    """Return the path of the field of one accelerator whose amount in a group a path gives.
+def choices_brought(
+    path: str, recipe: Any, chosen: Mapping[str, Any], given: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return the choices of a recipe that come with a record, except those in ``given``.
 
-    >>> of_one("system.nics_per_node"), of_one("system.nics")
-    ('system.nics', 'system.nics')
+    Raises: InputError for a choice that the recipe lacks (with the nearest), or a wrong value.
     """
-    return path.removesuffix("_per_node")
-
-
-def _in_order(kind: Any, settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return settings with whole records before their fields, and amounts in groups last.
-
-    What an amount is divided by is set first.
-    """
-
-    def place(path: str) -> tuple[bool, int]:
-        return bool(group_sizes(kind, path.removeprefix(prefix))), path.count(".")
-
-    return {path: settings[path] for path in sorted(settings, key=place)}
-
-
-def _record_type(hint: Any) -> Any:
-    kinds = [kind for kind in typing.get_args(hint) if dataclasses.is_dataclass(kind)]
-    return kinds[0] if kinds else hint
-
-
-def _replaced(held: Any, path: str, inner: str, value: Any, settings: Mapping[str, Any]) -> Any:
-    """Return a record with one field changed, which may be given by its amount in a group.
-
-    Raises: InputError for an amount in a group that contradicts the field among the settings.
-    """
-    groups = group_sizes(type(held), inner)
-    if not groups:
-        return replace_at(held, inner, _value(held, inner, value, path))
-    field, record = of_one(inner), get_at(held, inner.rpartition(".")[0]) if "." in inner else held
-    sizes = [size for size in (getattr(record, group) for group in groups) if size is not None]
-    if not sizes:
-        raise refusal(path, f"of how many accelerators? expected {' or '.join(groups)} beside it")
-    each = _number(value, field_at(held, field), path) / sizes[0]
-    beside = of_one(path)
-    pairs = np.broadcast(each, get_at(held, field), sizes[0]) if beside in settings else ()
-    for own, other, size in pairs:
-        if not np.isclose(own, other, rtol=1e-9):
-            said = f"{own:.6g} per accelerator, on nodes of {size:.6g}"
-            raise refusal(path, f"{said}, and {beside} says {other:.6g}; expected one of them")
-    return replace_at(held, field, each)
+    known = choices_of(recipe)
+    for key in chosen:
+        if key not in known:
+            raise unknown(path, key, "choice of this estimator", known)
+    try:
+        members = {key: choice(recipe, key, value) for key, value in chosen.items()}
+    except InputError as error:
+        raise refusal(path, str(error)) from None
+    return {key: member for key, member in members.items() if key not in given}

@@ -26,8 +26,7 @@ from jaxroof.estimators.training.precision import (
     settings_by_system,
     with_precision,
 )
-from jaxroof.settings import apply_settings
-from jaxroof.shorthand import by_path
+from jaxroof.settings import apply_settings, by_path
 
 FORM = "SYSTEM, SYSTEM:GPUS or SYSTEM:GPUS:PRECISION"
 _CONTENDER = re.compile(r"((?:[A-Za-z]:)?[^:]+)(?::([1-9]\d{0,8})?(?::(\w+))?)?")

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.analyses.explain_limits import Task, limit_turns, limits_of
 from jaxroof.analyses.named_questions import estimator_for
 from jaxroof.analyses.result_metadata import resources
 from jaxroof.engine.grid.dataset import roles
 from jaxroof.engine.grid.dependencies import dependencies
 from jaxroof.engine.grid.executor import NUMPY, executor_of
-from jaxroof.engine.grid.given_axes import expanded, resolved
+from jaxroof.engine.grid.question import ask
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import check_search
 from jaxroof.engine.search.search import search
@@ -98,9 +97,7 @@ def explain(
         estimator = estimator_for(chosen if inputs is None else inputs)
     elif isinstance(estimator, str):
         estimator = named(estimator)
-    if inputs is None:
-        inputs, _ = resolve_settings(estimator, expanded(estimator, chosen, None)[0])
-    inputs, choices, _, _ = resolved(estimator, inputs, recipe, chosen)
+    _, inputs, choices, _ = ask(estimator, inputs, recipe, chosen)
     rules = [where] if isinstance(where, str) else list(where)
     task = _task(estimator, inputs, choices, rules)
     with ThreadPoolExecutor(3) as workers:  # programs are compiled side by side

@@ -13,8 +13,6 @@ from jaxroof.analyses.own_plan import fastest_place, filled_in, place_of
 from jaxroof.analyses.plan_question import Question, Rules, question_of
 from jaxroof.analyses.result_metadata import parts_of
 from jaxroof.catalog.chip import Chip
-from jaxroof.catalog.lookup import with_chip
-from jaxroof.engine.grid.effective import check_effective
 from jaxroof.engine.search.none_legal import NoLegalPlan, none_legal
 from jaxroof.engine.search.one_machine import OneMachine
 from jaxroof.engine.search.problem import check_top
@@ -24,7 +22,6 @@ from jaxroof.estimators.training.envelope import inside, reasons_outside
 from jaxroof.estimators.training.interval import REGIMES, half_width_within_source, of_own_runs
 from jaxroof.estimators.training.plan_time import plan_time
 from jaxroof.estimators.training.plans import reasons
-from jaxroof.estimators.training.precision import with_precision
 from jaxroof.estimators.training.step import training
 from jaxroof.records import with_named_absences
 from jaxroof.units import percent
@@ -81,10 +78,8 @@ def fastest_plans(
     True
     """
     named = str(system) if isinstance(system, str) else type(system).__name__
-    given = with_precision({**(settings or {}), **more}, system, training)
-    machine, rest = with_chip(given, system, chip)
-    asked = question_of(model, machine, global_batch, where, rest, training)
-    check_effective(training, asked.inputs, asked.recipe, rest)
+    given = {"chip": chip, **(settings or {}), **more}
+    asked = question_of(model, system, global_batch, where, given, training)
     return fastest_of(asked, count_of(gpus), top, own).assign_attrs(
         model=str(model) if isinstance(model, str) else type(model).__name__,
         system=named,

@@ -6,12 +6,9 @@ what ``jr.search(jr.training, inputs)`` asks of a record of inputs.
 
 import functools
 import importlib
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from jaxroof.analyses.evaluate import plan_paths, resolve_settings
-from jaxroof.engine.grid.given_axes import expanded
 from jaxroof.errors import refusal
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import estimator as named
@@ -37,20 +34,12 @@ def by_name(question: Callable[..., Result]) -> Callable[..., Result]:
 
     Without inputs, they are built from ``settings`` and keywords, as in ``evaluate``.
     """
-    options = {*inspect.signature(question).parameters} - {"settings", "more"}
 
     @functools.wraps(question)
     def asked(estimator: Any, *records: Any, **more: Any) -> Result:
         found = named(estimator) if isinstance(estimator, str) else estimator
-        if records or "inputs" in more or not isinstance(found, Estimator):
-            return question(found, *records, **more)
-        given = {name: value for name, value in more.items() if name in options}
-        rest = {name: value for name, value in more.items() if name not in (*options, "settings")}
-        chosen = plan_paths(found, {**(more.get("settings") or {}), **rest})
-        every, axes = expanded(found, chosen, given.get("axes"))
-        inputs, _ = resolve_settings(found, every, axes)
-        first = {key: chosen[key] for key in found.names if key in chosen}  # then fields of them
-        return question(found, inputs, **given, settings={**first, **chosen})
+        built = isinstance(found, Estimator) and not records and "inputs" not in more
+        return question(found, *((None,) if built else records), **more)
 
     return asked
 

@@ -9,18 +9,16 @@ from typing import Any
 
 import xarray as xr
 
-from jaxroof.analyses.evaluate import plan_paths, resolve_settings, settled
 from jaxroof.analyses.named_questions import estimator_for
 from jaxroof.engine.details import detail, options_of, rows_of
 from jaxroof.engine.grid.axes import AxisValues
 from jaxroof.engine.grid.dataset import provenance
-from jaxroof.engine.grid.given_axes import expanded, resolved
+from jaxroof.engine.grid.question import ask
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import HOMES
 from jaxroof.estimators import estimator as named
 from jaxroof.io.trace_events import trace_of
-from jaxroof.records import checked
 
 LAYERED = ("training", "published", "unfused")
 SCHEDULED = ("training", "published")
@@ -190,8 +188,8 @@ def trace(
 def question_of(data: xr.Dataset) -> tuple[Any, Any]:
     """Return the inputs and the recipe of one plan from the attributes of its detail."""
     numbers, choices = (json.loads(data.attrs[name]) for name in ("inputs", "recipe"))
-    inputs, recipe = resolve_settings(named(data.attrs["estimator"]), {**numbers, **choices})
-    return checked(inputs), recipe
+    settings = {**numbers, **choices}
+    return ask(named(data.attrs["estimator"]), settings=settings, whole=True)[1:3]
 
 
 # ---- Settings or records in, checked inputs out -------------------------------------------------
@@ -221,16 +219,10 @@ def _asked(
     own = options_of(estimator, name)
     options = {key: value for key, value in given.items() if key in own}
     chosen = {key: value for key, value in given.items() if key not in own}
-    if isinstance(inputs, Mapping | None):
-        inputs, chosen = plan_paths(estimator, {**(inputs or {}), **chosen}), {}
     if axes is None:
         inputs, recipe = _settled(estimator, inputs, recipe, chosen)
-    elif isinstance(inputs, Mapping):
-        choices = vars(recipe) if recipe is not None else {}
-        every, axes = expanded(estimator, {**choices, **inputs}, axes)
-        inputs, recipe = resolve_settings(estimator, every, axes)
     else:
-        inputs, recipe, _, axes = resolved(estimator, inputs, recipe, chosen, axes)
+        _, inputs, recipe, axes = ask(estimator, inputs, recipe, chosen, axes)
     return detail(estimator, name, inputs, recipe, axes=axes, **options)
 
 
@@ -238,7 +230,7 @@ def _settled(
     estimator: Estimator, inputs: Any, recipe: Any, chosen: Mapping[str, Any]
 ) -> tuple[Any, Any]:
     if estimator.name != "training":
-        return settled(estimator, inputs, recipe, chosen)
+        return ask(estimator, inputs, recipe, chosen)[1:3]
     from jaxroof.analyses.training_question import training_step
 
     return training_step(inputs, recipe, chosen)

@@ -4,15 +4,13 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from jaxroof.analyses.evaluate import resolve_settings
+from jaxroof.engine.grid.question import ask
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.errors import refusal
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.training.memory_step import memory_limit, stage_memory
-from jaxroof.estimators.training.precision import with_precision
 from jaxroof.missing import check_listed, naming_all
-from jaxroof.records import checked
 
 Rules = str | Iterable[str | Constraint]
 
@@ -39,10 +37,9 @@ def question_of(
     Raises: InputError for bad input.
     """
     named = {"model": model, "system": system, "global_batch": global_batch}
-    rest = {key: value for key, value in settings.items() if value is not None}
-    rest = with_precision(rest, system, estimator)
-    inputs, recipe = resolve_settings(estimator, {**named, **rest})
-    inputs, constraints = checked(inputs), constraints_of(estimator, where)
+    of_memory = estimator is stage_memory  # settings of a machine's rates may stand beside
+    _, inputs, recipe, _ = ask(estimator, settings={**named, **settings}, whole=of_memory)
+    constraints = constraints_of(estimator, where)
     if float(inputs.model.classes) > 0.0:
         raise refusal("model", "a model of pictures; expected a model with a vocabulary")
     with naming_all(estimator, inputs, recipe, searched=True):

@@ -9,11 +9,12 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.analyses.compare import compare as systems_compared
-from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.analyses.fastest_plans import fastest_of
 from jaxroof.analyses.least_memory import least_memory_of
 from jaxroof.analyses.plan_question import Question
 from jaxroof.analyses.rerun_differences import Rerun, compare
+from jaxroof.engine.grid.question import Question as Read
+from jaxroof.engine.grid.question import ask
 from jaxroof.engine.grid.tabulate import tabulate
 from jaxroof.engine.search.all_plans import survey
 from jaxroof.engine.search.problem import constraints_of
@@ -23,8 +24,6 @@ from jaxroof.errors import InputError, brief, refusal
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import estimator as named
 from jaxroof.estimators.training.memory_step import memory_limit
-from jaxroof.records import checked
-from jaxroof.settings import choices_of, paths_of
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -118,46 +117,42 @@ def _asked(data: xr.Dataset) -> Asked:
     )
 
 
-def _inputs(asked: Asked) -> Any:
-    known = {*dict(paths_of(asked.estimator.inputs)), *choices_of(asked.estimator.recipe)}
-    read = {p: v for moved in asked.axes.values() for p, v in moved.items() if p in known}
-    return resolve_settings(asked.estimator, {**asked.numbers, **asked.choices}, read)[0]
+def _read(asked: Asked, axes: bool = True) -> Read:
+    """Return the checked question: attributes are settings of every field."""
+    settings = {**asked.numbers, **asked.choices}
+    moved = asked.axes if axes else None
+    return ask(asked.estimator, settings=settings, axes=moved, whole=True)
 
 
 def _search(data: xr.Dataset, asked: Asked) -> xr.Dataset:
     return search(
         asked.estimator,
-        _inputs(asked),
-        axes=asked.axes,
+        _read(asked),
         where=asked.where,
         objective=str(data.attrs["objective"]),
         top=data.sizes.get("rank", 1),
         placements=data.attrs.get("placements") == "true",
-        settings=asked.choices,
     )
 
 
 def _table(data: xr.Dataset, asked: Asked) -> xr.Dataset:
-    return tabulate(asked.estimator, _inputs(asked), axes=asked.axes, settings=asked.choices)
+    return tabulate(asked.estimator, _read(asked))
 
 
 def _elasticities(data: xr.Dataset, asked: Asked) -> xr.Dataset:
     return elasticities(
         asked.estimator,
-        _inputs(asked),
+        _read(asked),
         parameters=data["parameter"].values.tolist(),
         of=str(data.attrs["of"]),
-        axes=asked.axes,
         where=asked.where,
         objective=data.attrs.get("objective"),
-        settings=asked.choices,
     )
 
 
 def _checked_question(asked: Asked) -> Question:
     """Return the checked question about plans of a training step."""
-    inputs, recipe = resolve_settings(asked.estimator, {**asked.numbers, **asked.choices})
-    inputs = checked(inputs)
+    _, inputs, recipe, _ = _read(asked, axes=False)
     rules = constraints_of(asked.estimator, asked.where)
     return Question(inputs, recipe, rules, float(memory_limit(inputs)))
 
@@ -195,7 +190,7 @@ def _legal_plans(data: xr.Dataset, asked: Asked) -> xr.Dataset:
     found = []
     for size in dict.fromkeys(sizes):
         one = dataclasses.replace(asked, numbers={**asked.numbers, "gpus": size})
-        every = survey(one.estimator, _inputs(one), where=one.where, settings=one.choices)
+        every = survey(one.estimator, _read(one, axes=False), where=one.where)
         place = {plan: at for at, plan in enumerate(_plans(one.estimator, every))}
         wanted = [plan for plan, gpus in zip(plans, sizes, strict=True) if gpus == size]
         some = every.isel(plan=[place[plan] for plan in wanted if plan in place])

@@ -13,7 +13,6 @@ import xarray as xr
 
 from jaxroof import catalog
 from jaxroof.analyses import roofline_reading as roofs
-from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.catalog.lookup import system as named_system
 from jaxroof.engine.grid.tabulate import tabulate
 from jaxroof.errors import InputError, listing, nearest, refusal, shown, unknown
@@ -197,10 +196,9 @@ def _machine(name: str, dtypes: Sequence[str], number_format: str | None, on_vec
 
 
 def _asked(asked: Estimator, chosen: Mapping[str, Any], along: Sweep | None) -> xr.Dataset:
-    if along is None:
-        return tabulate(asked, *resolve_settings(asked, chosen))
-    first = resolve_settings(asked, {**chosen, along.path: float(along.values[0])})
-    return tabulate(asked, *first, axes={along.path: along.values})
+    return tabulate(
+        asked, None, settings=chosen, axes={along.path: along.values} if along else None
+    )
 
 
 def _joined(parts: Mapping[str, xr.Dataset]) -> xr.Dataset:

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from jaxroof.analyses.evaluate import resolve_settings
+from jaxroof.engine.grid.question import ask
 from jaxroof.errors import refusal, shown
 from jaxroof.estimators.scaling_limits.limits import Detail, LimitsInputs, LimitsRecipe, limits
-from jaxroof.records import checked, field_at, get_at, replace_at
+from jaxroof.records import field_at, get_at, replace_at
 
 RESULTS = ("relative_utilisation", "threshold_80", "threshold_50", "wall")
 PARAMETERS = (
@@ -47,8 +47,7 @@ def sensitivities(
     """
     if not 0.0 < change < 1.0:
         raise refusal("change", f"expected a share between 0 and 1, given {shown(change)}")
-    made = resolve_settings(limits, inputs)[0] if isinstance(inputs, Mapping) else inputs
-    inputs, paths = checked(made), tuple(parameters)
+    inputs, paths = ask(limits, inputs).inputs, tuple(parameters)
     for path in paths:
         field_at(inputs, path)
     each, still = np.eye(len(paths)), np.zeros((len(paths), len(paths)))

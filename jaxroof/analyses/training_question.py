@@ -7,23 +7,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.analyses.filled_plan import filled_plan
 from jaxroof.analyses.plan_question import Question
-from jaxroof.catalog.lookup import with_chip
-from jaxroof.engine.grid.effective import check_effective
+from jaxroof.engine.grid.question import ask, long_names
 from jaxroof.errors import refusal
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
 from jaxroof.estimators.training.legality_words import refuse_illegal
 from jaxroof.estimators.training.memory_recipe import exchange_of
 from jaxroof.estimators.training.memory_step import memory_inputs, memory_limit
 from jaxroof.estimators.training.plans import DEGREES
-from jaxroof.estimators.training.precision import with_precision
 from jaxroof.estimators.training.step import training
 from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
 from jaxroof.missing import naming_all
-from jaxroof.records import checked, get_at, leaves, replace_at, with_named_absences
-from jaxroof.shorthand import by_path
+from jaxroof.records import get_at, leaves, replace_at, with_named_absences
 
 
 class TrainingStep(NamedTuple):
@@ -51,12 +47,7 @@ def training_step(
     Raises: InputError for settings that are unknown or out of range, and for a plan that is not
     given or not legal.
     """
-    if isinstance(inputs, Mapping):
-        chosen = vars(recipe) if recipe is not None else {}
-        begun, choices = _resolved({**chosen, **inputs, **settings})
-    else:
-        begun, choices, _ = training.resolve(inputs, recipe, settings)
-    begun = checked(begun)
+    _, begun, choices, _ = ask(training, inputs, recipe, settings)
     for path, _, value in leaves(begun):
         if np.ndim(value):
             raise refusal(path, f"expected one number, given {np.size(value)} of them")
@@ -65,8 +56,6 @@ def training_step(
     exchange = exchange_of(choices, begun.plan.exchange)
     begun = replace_at(begun, "plan.exchange", np.float64(exchange))
     training.refuse_contradictions(begun)
-    given = {**inputs, **settings} if isinstance(inputs, Mapping) else settings
-    check_effective(training, begun, choices, by_path(training.shorthand, given))
     with naming_all(training, begun, choices):
         asked = memory_inputs(with_named_absences(begun), choices)
         refuse_illegal(asked, memory_recipe(choices))
@@ -82,8 +71,8 @@ def filled_settings(
     Arguments: ``held`` are fields of the plan that are no choice, unless the plan gives them.
     Raises: InputError for settings that are missing, unknown or out of range.
     """
-    begun, choices = _resolved(given)
-    paths = [path for path in by_path(training.shorthand, given) if path.startswith("plan.")]
+    _, begun, choices, _ = ask(training, settings=given)
+    paths = [path for path in long_names(training, given) if path.startswith("plan.")]
     own = {path.removeprefix("plan."): get_at(begun, path) for path in paths}
     if "data" not in own:
         return dict(given), {}
@@ -95,17 +84,3 @@ def filled_settings(
         return dict(given), {}
     more = {f"plan.{name}": value for name, value in filled.plan.items()}
     return {**given, **more}, filled.attrs
-
-
-def _resolved(given: Mapping[str, Any]) -> tuple[TrainingInputs, TrainingRecipe]:
-    """Return the inputs and the recipe that settings describe.
-
-    Raises: InputError for settings that are missing, unknown or out of range.
-    """
-    if "system" not in given:
-        raise refusal("system", "missing; expected a name of the catalogue or a file")
-    machine, rest = with_chip(with_precision(given, given["system"], training), given["system"])
-    found: tuple[TrainingInputs, TrainingRecipe] = resolve_settings(
-        training, {**rest, "system": machine}
-    )
-    return found

@@ -12,7 +12,7 @@ from jaxroof.app.live import line_of
 from jaxroof.app.question import asked
 from jaxroof.app.state import START, State, checked, from_pairs, upload
 from jaxroof.config.toml_reader import axes, errors_in_file, load, table, text
-from jaxroof.engine.grid.given_axes import paths_of
+from jaxroof.engine.grid.axes import paths_of
 from jaxroof.errors import InputError, refusal
 from jaxroof.records import field_at
 from jaxroof.settings import choices_of

@@ -9,15 +9,14 @@ import numpy as np
 from jaxroof.analyses.plan_question import Question, question_of
 from jaxroof.app.state import PUBLISHED, START, TRAINING, State, checked
 from jaxroof.app.uploads import model_of, table_of
-from jaxroof.catalog.lookup import model_with_choices, system, training_system, with_chip
-from jaxroof.engine.grid.effective import check_effective
+from jaxroof.catalog.lookup import model_with_choices, system, training_system
+from jaxroof.engine.grid.question import ask
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.published.inputs import Inputs
 from jaxroof.estimators.published.step import memory_limit, published
-from jaxroof.estimators.training.precision import with_precision
 from jaxroof.estimators.training.step import training
 from jaxroof.records import leaves
 from jaxroof.settings import choices_of
@@ -92,10 +91,8 @@ def _training(state: State) -> Asked:
     if state.own_system:
         machine = training_system(table_of(state.own_system))
     precision = {"precision": state.precision} if state.precision != START.precision else {}
-    given = with_precision({**_settings(state, training), **precision}, machine, training)
-    machine, rest = with_chip(given, machine)
-    found = question_of(model, machine, float(state.batch), state.where, rest, training)
-    check_effective(training, found.inputs, found.recipe, rest)
+    given = {**_settings(state, training), **precision}
+    found = question_of(model, machine, float(state.batch), state.where, given, training)
     inputs = dataclasses.replace(found.inputs, gpus=np.float64(state.gpus))
     return Asked(training, inputs, found.recipe, found.constraints, found.capacity)
 
@@ -109,7 +106,7 @@ def _published(state: State) -> Asked:
     begun = Inputs(model=pair[0], system=system(machine, **formats))
     sizes = {"gpus": float(state.gpus), "global_batch": float(state.batch), "split": state.split}
     given = {"model": pair, **sizes, **_settings(state, published)}
-    inputs, recipe, _ = published.resolve(begun, None, given)
+    _, inputs, recipe, _ = ask(published, begun, settings=given)
     rules = constraints_of(published, state.where)
     return Asked(published, inputs, recipe, rules, float(memory_limit(inputs)))
 

@@ -9,18 +9,16 @@ import xarray as xr
 
 from jaxroof.catalog.lookup import labelled_system, system
 from jaxroof.catalog.system import System
-from jaxroof.config.sweep_file import read_inputs
+from jaxroof.config.sweep_file import plan_and_set, read_question
 from jaxroof.config.toml_reader import beside, errors_in_file, flat, known, load, table, text, typed
 from jaxroof.engine.codesign.design import design, design_problem
-from jaxroof.engine.grid.given_axes import expanded
+from jaxroof.engine.grid.question import Question
 from jaxroof.engine.runs.dry_run import DryRun
 from jaxroof.engine.runs.other_dry_runs import dry_run_of_design
 from jaxroof.errors import refusal, unknown
-from jaxroof.estimator import Estimator
 from jaxroof.estimators.published.step import published
 from jaxroof.estimators.training.step import training
 from jaxroof.records import value_or
-from jaxroof.settings import apply_settings
 from jaxroof.units import parse
 
 KEYS = (
@@ -41,8 +39,8 @@ def run_design(path: str | os.PathLike[str]) -> xr.Dataset:
     """
     with errors_in_file(path):
         written = load(path)
-        estimator, inputs, recipe, options = _asked(written, pathlib.Path(path))
-        data = design(estimator, inputs, recipe, **options)
+        question, options = _asked(written, pathlib.Path(path))
+        data = design(question.estimator, question, **options)
         return data.assign_attrs(title=text(written, "title", pathlib.Path(path).stem))
 
 
@@ -52,8 +50,8 @@ def design_would_take(path: str | os.PathLike[str]) -> DryRun:
     Raises: InputError that starts with the file's name, for any problem in the file.
     """
     with errors_in_file(path):
-        estimator, inputs, recipe, options = _asked(load(path), pathlib.Path(path))
-        return dry_run_of_design(design_problem(estimator, inputs, recipe, **options))
+        question, options = _asked(load(path), pathlib.Path(path))
+        return dry_run_of_design(design_problem(question.estimator, question, **options))
 
 
 def read_design(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -62,54 +60,49 @@ def read_design(path: str | os.PathLike[str]) -> dict[str, Any]:
     Raises: InputError that starts with the file's name, for an unknown or missing key.
     """
     with errors_in_file(path):
-        written = load(path)
-        _check_keys(written)
-        return written
+        return _checked(load(path))
 
 
-def _check_keys(written: Mapping[str, Any]) -> None:
+def _checked(written: dict[str, Any]) -> dict[str, Any]:
     known("", written, KEYS, WHAT)
     for key in ("model", "system", "price"):
         if key not in written:
             raise refusal(key, "missing; a design file has a model, a system and prices")
-
-
-def _asked(
-    written: Mapping[str, Any], path: pathlib.Path
-) -> tuple[Estimator, Any, Any, dict[str, Any]]:
-    """Return the estimator, the inputs, the recipe and the options of ``design``."""
-    _check_keys(written)
-    plan, changes = table(written, "plan"), dict(flat(table(written, "set")))
-    typed("plan", plan, PLAN_KEYS, WHAT)
-    precision = {key: text(written, key, "") for key in ("precision",) if key in written}
-    for key in changes:
+    typed("plan", table(written, "plan"), PLAN_KEYS, WHAT)
+    for key in dict(flat(table(written, "set"))):
         if key in PLAN_KEYS or key.partition(".")[0] == "plan":
             what = "of the plan; expected it in plan, or the search chooses it"
             raise refusal(f"set.{key}", what)
         if key in KEYS and key != "precision":
             raise refusal(f"set.{key}", f"a key of its own; expected it as {key} = ...")
-    if "gpus" not in plan:
+    if "gpus" not in table(written, "plan"):
         raise refusal("plan.gpus", "missing; expected the number of accelerators to split over")
+    return written
+
+
+def _asked(written: dict[str, Any], path: pathlib.Path) -> tuple[Question, dict[str, Any]]:
+    """Return the question and the options of ``design``."""
+    _checked(written)
     aim = text(written, "minimise", "training_days")
     if aim not in AIMS:
         raise unknown("minimise", aim, "aim", AIMS)
-    estimator = _estimator(written)
-    if estimator is not published and "split" in plan:
-        said = 'belongs to estimator = "published"; expected it with that'
-        raise refusal("plan.split", said)
+    name = text(written, "estimator", training.name)
+    if name not in ESTIMATORS:
+        raise unknown("estimator", name, "estimator of a training step", ESTIMATORS)
+    estimator = ESTIMATORS[name]
+    settings = plan_and_set(written, estimator)
+    question = read_question(written, path.parent, estimator, settings, {})
+    prices = dict(_paths(table(written, "price")))
     machine = beside(path.parent, text(written, "system", ""))
-    settings, _ = expanded(estimator, {**plan, **changes, **precision}, None, machine=machine)
-    inputs, recipe = read_inputs(written, path.parent, estimator, {}, settings)
-    inputs, recipe = apply_settings(inputs, recipe, settings, estimator.names)
     options = {
-        "prices": _of_labels(dict(_paths(table(written, "price"))), machine, inputs.system),
+        "prices": _of_labels(prices, machine, question.inputs.system),
         "bounds": dict(_paths(table(written, "bounds"))),
         "minimise": "training_days",
         "times_cost": AIMS[aim],
         "where": text(written, "where", ""),
         **{key: written[key] for key in ("budget", "fixed", "starts") if key in written},
     }
-    return estimator, inputs, recipe, options
+    return question, options
 
 
 def _of_labels(prices: dict[str, Any], name: str, machine: System) -> dict[str, Any]:
@@ -126,14 +119,6 @@ def _of_labels(prices: dict[str, Any], name: str, machine: System) -> dict[str, 
         return prices  # a capacity of the file's own, or the label itself
     per = parse(priced["per"], "B", f"price.{CAPACITY}.per")
     return {**prices, CAPACITY: {**priced, "per": per * float(device_has / label)}}
-
-
-def _estimator(written: Mapping[str, Any]) -> Estimator:
-    """Return the estimator of a training step that a file asks."""
-    name = text(written, "estimator", "training")
-    if name not in ESTIMATORS:
-        raise unknown("estimator", name, "estimator of a training step", ESTIMATORS)
-    return ESTIMATORS[name]
 
 
 def _paths(written: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -3,22 +3,21 @@
 import math
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 
 import xarray as xr
 
 from jaxroof.analyses.one_plan import layers
-from jaxroof.config.fit_file import asks_for_stages, sampled_stages, stages_of_file
-from jaxroof.config.sweep_file import Sweep, _axes, read_sweep
-from jaxroof.config.toml_reader import errors_in_file, load
+from jaxroof.config.sweep_file import RECORDS, Sweep, read_sweep
+from jaxroof.config.toml_reader import errors_in_file
 from jaxroof.engine.details import detail
-from jaxroof.engine.grid.axes import Axis
 from jaxroof.engine.grid.chunks import Progress
+from jaxroof.engine.grid.spacing import length_of, thinned_values
 from jaxroof.engine.runs.chunked_sweep import evaluate_sweep
 from jaxroof.engine.runs.chunked_sweep import sweep as long_sweep
 from jaxroof.engine.runs.cluster import Cluster, check_cluster, finished_chunks
-from jaxroof.engine.runs.dry_run import DryRun, dry_run, estimated, thinned
+from jaxroof.engine.runs.dry_run import DryRun, dry_run, estimated, thinned, thinned_lengths
 from jaxroof.engine.runs.job import SweepJob, sweep_job
 from jaxroof.engine.runs.job_size import check_whole
 from jaxroof.engine.sensitivity.elasticities import elasticities
@@ -49,22 +48,20 @@ def run(
     """
     if output is not None:
         check_writable(output)
+    grows = output is not None and pathlib.Path(output).suffix == ZARR
     if cluster is not None:
         check_cluster(cluster)
-        if output is None or pathlib.Path(output).suffix != ZARR:
+        if not grows:
             raise InputError("workers and scheduler: of a .zarr file alone; expected one as output")
-    with errors_in_file(path):
-        written = load(path)
-        if asks_for_stages(written):
-            data = stages_of_file(written, pathlib.Path(path).parent)
-            return _written(data, output, chunk, overwrite)
     sweep = read_sweep(path, trust)
-    grows = output is not None and pathlib.Path(output).suffix == ZARR
-    if (chunk is not None or overwrite) and not grows:
-        raise InputError("chunk and overwrite: of a .zarr file alone; expected one as the output")
-    about = _about(sweep)
+    if chunk is not None or overwrite:
+        if not grows:
+            what = "of a .zarr file alone; expected one as the output"
+            raise InputError(f"chunk and overwrite: {what}")
+        if sweep.answer not in JOBS:
+            raise InputError("chunk and overwrite: of a search or a table; expected none of them")
     with errors_in_file(path):
-        asked = _task(sweep, about) if sweep.answer in JOBS else None
+        asked = _job(sweep) if sweep.answer in JOBS else None
     if grows and asked is not None and output is not None:
         here = os.path.abspath(path), trust
         others = partial(finished_chunks, cluster, (job_of_file, here)) if cluster else None
@@ -73,19 +70,7 @@ def run(
     with errors_in_file(path):
         if asked is not None:
             check_whole(asked, output)
-        data = evaluate_sweep(asked, progress) if asked else _whole(sweep).assign_attrs(about)
-    return _written(data, output)
-
-
-def _written(
-    data: xr.Dataset,
-    output: str | os.PathLike[str] | None,
-    chunk: int | None = None,
-    overwrite: bool = False,
-) -> xr.Dataset:
-    """Return results that were computed whole, after writing them where that was asked for."""
-    if chunk is not None or overwrite:
-        raise InputError("chunk and overwrite: of a search or a table; expected none of them")
+        data = _whole(sweep) if asked is None else evaluate_sweep(asked, progress)
     if output is not None:
         write(data, output)
     return data
@@ -105,36 +90,51 @@ def would_take(
     """
     if output is not None:
         check_writable(output)
-    with errors_in_file(path):
-        written = load(path)
-        if asks_for_stages(written):
-            return estimated(*sampled_stages(written, pathlib.Path(path).parent))
     sweep = read_sweep(path, trust)
     with errors_in_file(path):
         if sweep.answer in JOBS:
-            return dry_run(_task(sweep, _about(sweep)), output, chunk)
-        axes = _axes(sweep)
+            return dry_run(_job(sweep), output, chunk)
+        lengths = lengths_of(sweep)
 
         def sampled(count: int, executor: str | None) -> tuple[int, xr.Dataset]:
-            some = thinned(axes, count)
-            return math.prod(map(len, some)), _whole(sweep, some)
+            return math.prod(thinned_lengths([*lengths.values()], count)), _whole(sweep, count)
 
-        return estimated({axis.name: len(axis) for axis in axes}, sampled)
-
-
-def _about(sweep: Sweep) -> dict[str, str]:
-    about = {"title": sweep.title, **({"picture": sweep.picture} if sweep.picture else {})}
-    return about | ({"answer": sweep.answer} if sweep.answer in ("plans", "elasticities") else {})
+        return estimated(lengths, sampled)
 
 
-def _whole(sweep: Sweep, axes: Sequence[Axis] | None = None) -> xr.Dataset:
-    """Return an answer that is computed whole: elasticities, or the parts of one plan."""
+def lengths_of(sweep: Sweep) -> dict[str, int]:
+    """Return how many values each axis of a sweep has."""
+    if sweep.question is None:
+        return {key: length_of(values) for key, values in sweep.options["axes"].items()}
+    return {axis.name: len(axis) for axis in sweep.question.axes}
+
+
+def _whole(sweep: Sweep, count: int | None = None) -> xr.Dataset:
+    """Return an answer that is computed whole, or at about ``count`` of its points.
+
+    It is the memory by stage, elasticities, or the parts of one plan.
+    """
+    asked, options = sweep.question, sweep.options
+    if asked is None:
+        from jaxroof.analyses.fit_stages import fit_stages  # of no other file
+
+        axes = options["axes"]
+        if count is not None:
+            some = thinned_lengths([*lengths_of(sweep).values()], count)
+            pairs = zip(axes.items(), some, strict=True)
+            axes = {key: thinned_values(values, length) for (key, values), length in pairs}
+        data = fit_stages(**{**options, "axes": axes})
+        names = {name: options[name] for name in RECORDS if options[name] is not None}
+        return data.assign_attrs({**names, "title": sweep.title})
     if sweep.answer == "elasticities":
-        options = {"axes": _axes(sweep) if axes is None else axes, **sweep.options}
-        return elasticities(sweep.estimator, sweep.inputs, sweep.recipe, **options)
-    if sweep.answer == "layers":
-        return layers(sweep.inputs, sweep.recipe, estimator=sweep.estimator)
-    return detail(sweep.estimator, sweep.answer, sweep.inputs, sweep.recipe)
+        if count is not None:
+            asked = asked._replace(axes=thinned(asked.axes, count))
+        found = elasticities(asked.estimator, asked, **options)
+    elif sweep.answer == "layers":
+        found = layers(asked.inputs, asked.recipe, estimator=asked.estimator)
+    else:
+        found = detail(asked.estimator, sweep.answer, asked.inputs, asked.recipe)
+    return found.assign_attrs(_about(sweep))
 
 
 def job_of_file(path: str, trust: bool) -> SweepJob:
@@ -144,18 +144,22 @@ def job_of_file(path: str, trust: bool) -> SweepJob:
     """
     sweep = read_sweep(path, trust)
     with errors_in_file(path):
-        return _task(sweep, _about(sweep))
+        return _job(sweep)
 
 
-def _task(sweep: Sweep, about: Mapping[str, str]) -> SweepJob:
-    """Return the checked sweep of a sweep file."""
+def _job(sweep: Sweep) -> SweepJob:
+    """Return the checked sweep of a search, a table or every plan."""
+    assert sweep.question is not None
     return sweep_job(
-        sweep.estimator,
-        sweep.inputs,
-        sweep.recipe,
-        axes=_axes(sweep),
+        sweep.question.estimator,
+        sweep.question,
         searched=sweep.searched,
         plans=sweep.answer == "plans",
-        about=about,
+        about=_about(sweep),
         **sweep.options,
     )
+
+
+def _about(sweep: Sweep) -> Mapping[str, str]:
+    about = {"title": sweep.title, **({"picture": sweep.picture} if sweep.picture else {})}
+    return about | ({"answer": sweep.answer} if sweep.answer in ("plans", "elasticities") else {})

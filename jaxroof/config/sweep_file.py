@@ -1,14 +1,11 @@
-"""Sweep files: read a question in TOML and check every key of it."""
+"""Sweep files: a question in TOML, read and checked once; `run_sweep` answers it."""
 
 import dataclasses
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
-import numpy as np
-
-from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.catalog.lookup import system
 from jaxroof.config.toml_reader import (
     axes,
@@ -17,28 +14,28 @@ from jaxroof.config.toml_reader import (
     flat,
     known,
     load,
+    once,
     table,
     text,
     typed,
 )
-from jaxroof.engine.grid.axes import Axis, read_axes
-from jaxroof.engine.grid.effective import check_effective
-from jaxroof.engine.grid.given_axes import expanded, paths_of
-from jaxroof.errors import InputError, refusal, unknown
+from jaxroof.engine.grid.axes import paths_of
+from jaxroof.engine.grid.question import Question, ask, check_no_plan, long_names
+from jaxroof.engine.grid.spacing import length_of
+from jaxroof.errors import InputError, refusal, shown, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.plugins import estimator_of
 from jaxroof.estimators.published.step import published
 from jaxroof.estimators.training.step import training
-from jaxroof.records import value_or
-from jaxroof.settings import apply_settings, no_field
-from jaxroof.settings import paths_of as fields_of
-from jaxroof.units import parse
+from jaxroof.settings import known_paths, no_field
 
 KEYS = (
     "title", "picture", "answer", "estimator", "model", "system", "format", "plan", "set", "inputs",
     "search", "axes", "elasticities", "precision",
 )  # fmt: skip
+STAGE_KEYS = ("title", "picture", "answer", "estimator", "model", "system", "plan", "set", "axes")
 RECORDS = ("model", "system")  # records that a file may give by name
+OF_THE_BATCH = ("gpus", "global_batch", "sequence")  # no fields of a plan, that stand in [plan]
 PARTS = {  # answers about the parts of one plan, and the estimators that have them
     "layers": ("training", "published", "unfused"),  # one layer by operation
     "stages": ("pipeline",),  # a pipeline stage by stage
@@ -58,21 +55,11 @@ class Sweep:
     """A sweep file, read and checked."""
 
     title: str
-    estimator: Estimator
-    inputs: Any
-    recipe: Any
-    chosen: frozenset[str]  # the recipe's choices that the file itself makes
-    axes: dict[str, Any]
-    options: dict[str, Any]
-    searched: bool
-    picture: str  # the default picture of `plot`
     answer: str
-
-
-def _axes(sweep: Sweep) -> list[Axis]:
-    """Return the axes of a sweep; choices of the file override those that come with records."""
-    names = sweep.estimator.names
-    return read_axes(sweep.inputs, sweep.axes, sweep.recipe, names, sweep.chosen)
+    options: dict[str, Any]  # of the question; of the memory by stage all that is asked
+    question: Question | None = None  # None of the memory by stage of a training step
+    searched: bool = False
+    picture: str = ""  # the default picture of `plot`
 
 
 def read_sweep(path: str | os.PathLike[str], trust: bool = False) -> Sweep:
@@ -83,30 +70,48 @@ def read_sweep(path: str | os.PathLike[str], trust: bool = False) -> Sweep:
     key (with the nearest), a wrong type or unit, or a name that is not in the catalogue.
     """
     with errors_in_file(path):
-        return _sweep(load(path), pathlib.Path(path), trust)
+        written, where = load(path), pathlib.Path(path)
+        if written.get("estimator") == training.name and written.get("answer") == "stages":
+            return _stages(written, where.parent)
+        return _sweep(written, where, trust)
 
 
 def _sweep(written: dict[str, Any], path: pathlib.Path, trust: bool) -> Sweep:
     _known_keys(written)
-    estimator = _estimator(written, path.parent, trust)
+    with errors_in_file("estimator"):
+        estimator = estimator_of(text(written, "estimator", training.name), path.parent, trust)
     varied = axes(table(written, "axes"), folder=path.parent)
-    machine = beside(path.parent, text(written, "system", ""))
-    settings, varied = expanded(estimator, _settings(written, estimator), varied, machine=machine)
-    inputs, recipe = read_inputs(written, path.parent, estimator, varied, settings)
-    if estimator is training and "split" in settings:
-        raise refusal("plan.split", 'belongs to estimator = "published"; expected it with that')
+    settings = plan_and_set(written, estimator)
     placement = text(settings, "placement", "") if "placement" in settings else None
     settings.pop("placement", None)
-    given = set(estimator.plan_fields) & set(settings)
-    moved = any(name.startswith("plan.") for name in paths_of(varied))
-    own = bool(given) or (moved and placement is not None)
-    if estimator.plan is not None and own:
-        inputs = dataclasses.replace(inputs, plan=_plan(estimator.plan, settings, given))
-    rest = {k: v for k, v in settings.items() if k not in given}
-    inputs, recipe = apply_settings(inputs, recipe, rest, estimator.names, (), paths_of(varied))
-    check_effective(estimator, inputs, recipe, rest)
+    degrees = {path for path in settings if path.startswith("plan.")}
+    moved = any(path.startswith("plan.") for path in paths_of(varied))
+    own = estimator.plan is not None and bool(degrees or (moved and placement is not None))
     searched = estimator.candidates is not None and not own
-    answer = _answer(written, inputs, estimator)
+    if own:  # other degrees are 1, a missing placement stays open
+        fields = dataclasses.fields(estimator.plan)  # type: ignore[arg-type]
+        needed = (f.name for f in fields if f.default is dataclasses.MISSING)
+        settings = dict.fromkeys((f"plan.{name}" for name in needed), 1.0) | settings
+    answer = _answer(written, estimator, own or estimator.plan is None)
+    if searched and answer not in PARTS:
+        check_no_plan(estimator, varied)
+    question = read_question(written, path.parent, estimator, settings, varied)
+    options = _options(written, answer, searched, own) | table(written, "elasticities")
+    if searched and placement is not None:
+        what = "the search chooses it; expected degrees of your own beside"
+        raise refusal("plan.placement", what)
+    return Sweep(
+        title=text(written, "title", path.stem),
+        answer=answer,
+        options=options if placement is None else {**options, "placement": placement},
+        question=question,
+        searched=searched,
+        picture=text(written, "picture", ""),
+    )
+
+
+def _options(written: Mapping[str, Any], answer: str, searched: bool, own: bool) -> dict[str, Any]:
+    """Return the options of [search], after checking that they and those of slopes apply."""
     options = table(written, "search")
     if options and not searched:
         why = "a plan of your own is given" if own else "this estimator has no plans to choose"
@@ -118,33 +123,16 @@ def _sweep(written: dict[str, Any], path: pathlib.Path, trust: bool) -> Sweep:
     typed("elasticities", slopes, ELASTICITY_KEYS)
     if answer == "plans" and not searched:
         raise refusal("answer", "plans are listed; expected an estimator with plans, and no plan")
-    if searched and placement is not None:
-        raise refusal(
-            "plan.placement", "the search chooses it; expected degrees of your own beside"
-        )
-    if placement is not None:
-        options = {"placement": placement}
-    options = {**options, **slopes}
-    return Sweep(
-        title=text(written, "title", path.stem),
-        estimator=estimator,
-        inputs=inputs,
-        recipe=recipe,
-        chosen=frozenset(rest),
-        axes=varied,
-        options=options,
-        searched=searched,
-        picture=text(written, "picture", ""),
-        answer=answer,
-    )
+    return options
 
 
-def _answer(written: Mapping[str, Any], inputs: Any, estimator: Estimator) -> str:
+def _answer(written: Mapping[str, Any], estimator: Estimator, planned: bool) -> str:
     """Return the answer that the file requests, one of ANSWERS, after checking that it applies."""
     answer = text(written, "answer", "step")
     if answer not in ANSWERS:
         raise unknown("answer", answer, "answer", ANSWERS)
-    if answer in PARTS and (getattr(inputs, "plan", None) is None or table(written, "axes")):
+    named = "plan" in known_paths(estimator.inputs)
+    if answer in PARTS and (not named or not planned or table(written, "axes")):
         what = f"{answer} are of one plan; expected its degrees in plan and no axes"
         raise refusal("answer", what)
     if answer in PARTS and estimator.name not in PARTS[answer]:
@@ -153,28 +141,9 @@ def _answer(written: Mapping[str, Any], inputs: Any, estimator: Estimator) -> st
     return answer
 
 
-def _settings(written: Mapping[str, Any], estimator: Estimator) -> dict[str, Any]:
-    """Return the settings of [plan] and [set] together, each field once.
-
-    If the estimator has its plan only as a record of the inputs, degrees become ``plan.`` paths.
-    """
-    plan, changes = table(written, "plan"), dict(table(written, "set"))
-    if "precision" in written:
-        if "precision" in changes:
-            raise refusal("set.precision", "given at the top too; expected it once")
-        changes["precision"] = text(written, "precision", "")
-    inside = dict(fields_of(estimator.inputs)) if estimator.plan is None else {}
-    plan = {f"plan.{key}" if f"plan.{key}" in inside else key: plan[key] for key in plan}
-    for name, given in (("plan", plan), ("inputs", dict(flat(table(written, "inputs"))))):
-        for key in changes:
-            if key in given:
-                raise refusal(f"set.{key}", f"given in {name} too; expected it once")
-    return {**plan, **changes}
-
-
 def _known_keys(written: Mapping[str, Any]) -> None:
     """Check the keys at the top of a file; what an estimator reads stands in a table."""
-    fields = {path.rpartition(".")[2] for path, _ in fields_of(training.inputs)}
+    fields = {path.rpartition(".")[2] for path in known_paths(training.inputs)}
     for key in written:
         if key not in KEYS and key in {*fields, *training.short_names}:
             said = "a setting; expected it in [plan] or [set], or its values in [axes]"
@@ -182,68 +151,97 @@ def _known_keys(written: Mapping[str, Any]) -> None:
     known("", written, KEYS)
 
 
-def _estimator(written: Mapping[str, Any], folder: pathlib.Path, trust: bool) -> Estimator:
-    spelled = text(written, "estimator", "training")
-    with errors_in_file("estimator"):
-        return estimator_of(spelled, folder, trust)
+def plan_and_set(written: Mapping[str, Any], estimator: Estimator) -> dict[str, Any]:
+    """Return the settings of [plan] and [set] by their paths, each field once."""
+    changes = dict(flat(table(written, "set")))
+    if "precision" in written:
+        once(changes, "at the top", written, "precision")
+        changes["precision"] = text(written, "precision", "")
+    plan, fields = table(written, "plan"), known_paths(estimator.inputs)
+    plan = {f"plan.{key}" if f"plan.{key}" in fields else key: plan[key] for key in plan}
+    once(changes, "in plan", plan, *plan)
+    once(changes, "in inputs", given := dict(flat(table(written, "inputs"))), *given)
+    if estimator is training and "split" in {**plan, **changes}:
+        raise refusal("plan.split", 'belongs to estimator = "published"; expected it with that')
+    return long_names(estimator, {**plan, **changes})
 
 
-def read_inputs(
+def read_question(
     written: Mapping[str, Any],
     folder: pathlib.Path,
     estimator: Estimator,
-    varied: Mapping[str, Any],
     settings: Mapping[str, Any],
-) -> tuple[Any, Any]:
-    """Return a file's inputs and recipe: records are given by name, fields by path in [inputs].
-
-    Values that an axis gives, or ``settings``, may be missing. The recipe has the choices that come
-    with the records.
-    """
+    varied: Mapping[str, Any],
+) -> Question:
+    """Return a file's question: records are given by name, fields by path in [inputs]."""
     if estimator in (published, training) and "inputs" in written:
         raise refusal("inputs", "not of a training step; use [set] for fields")
-    given, moving = dict(flat(table(written, "inputs"))), paths_of(varied)
+    given = dict(flat(table(written, "inputs")))
+    fields = known_paths(estimator.inputs)
+    for path in given:
+        if path not in fields:
+            raise no_field(estimator.inputs, path, fields, "inputs.")
+    given |= _records(written, folder, estimator, {*given, *paths_of(varied)})
+    try:
+        return ask(estimator, settings={**given, **settings}, axes=varied)
+    except InputError as error:
+        path = str(error).partition(":")[0]
+        inside = path in fields and path not in (*RECORDS, *settings, *paths_of(varied))
+        raise InputError(f"inputs.{error}" if inside else str(error)) from error
+
+
+def _records(
+    written: Mapping[str, Any], folder: pathlib.Path, estimator: Estimator, given: Collection[str]
+) -> dict[str, Any]:
+    """Return the records that a file gives by name, the system at its number format."""
+    found: dict[str, Any] = {}
     for key in RECORDS:
         if key not in estimator.names:
             if key in written:
                 raise refusal(key, "not of this estimator; expected its fields in [inputs]")
             continue
         if key in written:
-            given[key] = beside(folder, text(written, key, ""))
-        elif key not in moving and not any(path.startswith(f"{key}.") for path in given):
+            found[key] = beside(folder, text(written, key, ""))
+        elif key not in given and not any(path.startswith(f"{key}.") for path in given):
             raise refusal(key, "missing; expected a name of the catalogue or a TOML file")
-    if "format" in written and estimator is training:
+    if "format" not in written:
+        return found
+    if estimator is training:
         said = 'belongs to estimator = "published"; expected precision = "fp8"'
         raise refusal("format", said)
-    if "format" in written:
-        if "system" in moving:
-            raise refusal("format", "not of the systems of an axis; expected one system, or none")
-        if "system" not in given:
-            raise refusal("format", "without a system; expected it beside the name of one")
-        given["system"] = system(given["system"], text(written, "format", ""))
-    fields = dict(fields_of(estimator.inputs))
-    for path in table(written, "inputs") and given:
-        if path not in fields:
-            raise no_field(estimator.inputs, path, fields, "inputs.")
-    given |= {p: value for p, value in settings.items() if p in fields and p not in given}
-    try:
-        return resolve_settings(estimator, given, varied)
-    except InputError as error:
-        path = str(error).partition(":")[0]
-        inside = path in fields and path not in (*RECORDS, *settings)
-        place = f"inputs.{error}" if inside else str(error)
-        raise InputError(place) from error
+    if "system" in given:
+        raise refusal("format", "not of the systems of an axis; expected one system, or none")
+    if "system" not in found:
+        raise refusal("format", "without a system; expected it beside the name of one")
+    return {**found, "system": system(found["system"], text(written, "format", ""))}
 
 
-def _plan(kind: type[Any], settings: Mapping[str, Any], given: set[str]) -> Any:
-    """Return a plan with the given fields; other degrees are 1, a missing placement stays open."""
-    fields = dataclasses.fields(kind)
-    units = {f.name: f.metadata["unit"] for f in fields}
-    usual = {f.name: f.metadata["default"] for f in fields}
-    values = {
-        f.name: None if f.default is None else np.float64(value_or(usual[f.name], 1.0))
-        for f in fields
-    }
-    for key in given:
-        values[key] = np.float64(parse(settings[key], units[key], f"plan.{key}"))
-    return kind(**values)
+# ---- The memory of every stage of a training step -----------------------------------------------
+
+
+def _stages(written: Mapping[str, Any], folder: pathlib.Path) -> Sweep:
+    """Return a file that asks for the memory of every stage, as arguments of ``fit_stages``."""
+    known("", written, STAGE_KEYS)
+    plan, settings = dict(table(written, "plan")), dict(table(written, "set"))
+    varied = axes(table(written, "axes"), folder=folder)
+    for key, values in varied.items():
+        if isinstance(values, Mapping):
+            what = "fields that move together; expected one field an axis"
+            raise refusal(f"axes.{key or shown(key)}", what)
+        if length_of(values) < 1:
+            what = "an empty axis; expected at least one value"
+            raise refusal(f"axes.{key or shown(key)}", what)
+    sizes = {name: plan.pop(name) for name in OF_THE_BATCH if name in plan}
+    once(settings, "in plan", sizes, *sizes)
+    settings |= sizes
+    records = {key: beside(folder, text(written, key, "")) for key in RECORDS if key in written}
+    for name in (*RECORDS, "global_batch"):
+        there = name in records or name in settings
+        if there and name in varied:
+            raise refusal(f"axes.{name}", "given beside the axes too; expected it once")
+        if not there and name not in varied:
+            place = "in plan or the axes" if name == "global_batch" else "or an axis of names"
+            raise refusal(name, f"missing; expected it {place}")
+    asked = {name: records.get(name) for name in RECORDS} | {"plan": plan, "axes": varied}
+    asked |= {"global_batch": settings.pop("global_batch", None), "settings": settings}
+    return Sweep(text(written, "title", "Memory by stage"), "stages", asked)

@@ -138,6 +138,16 @@ def flat(written: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield prefix + key, value
 
 
+def once(changes: Mapping[str, Any], place: str, given: Mapping[str, Any], *keys: str) -> None:
+    """Check that [set] does not give again what another place of a file gives.
+
+    Raises: InputError for a key that is there twice.
+    """
+    for key in keys:
+        if key in changes and key in given:
+            raise refusal(f"set.{key}", f"given {place} too; expected it once")
+
+
 def known(
     table: str, written: Mapping[str, Any], keys: Any, what: str = "key of a sweep file"
 ) -> None:

@@ -12,8 +12,6 @@ import xarray as xr
 from jaxroof.engine.grid.axes import (
     Axis,
     AxisValues,
-    fill_from_axes,
-    read_axes,
     spread,
     unique_names,
 )
@@ -27,12 +25,12 @@ from jaxroof.engine.grid.dataset import (
 )
 from jaxroof.engine.grid.placement import place_best
 from jaxroof.engine.grid.programs import EACH, programs
+from jaxroof.engine.grid.question import ask
 from jaxroof.engine.grid.size import check_products
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimator import Column, Detail, Estimator, Rows
 from jaxroof.missing import naming_all
 from jaxroof.records import leaves
-from jaxroof.settings import choices_of
 from jaxroof.structure import map_numbers
 
 
@@ -51,9 +49,7 @@ def detail(
     Raises: InputError for an estimator without such a detail, and for what the detail refuses.
     """
     asked = detail_of(estimator, name)
-    recipe = estimator.recipe_of(inputs, recipe)
-    read = read_axes(inputs, axes, recipe, estimator.names, choices_of(recipe))
-    inputs = fill_from_axes(inputs, read)
+    _, inputs, recipe, read = ask(estimator, inputs, recipe, axes=axes)
     check_products(read, estimator.products)
     named = unique_names(read, field_metadata(*asked.report))
     every = [_apart(axis) for axis in named] if asked.one_by_one else named

@@ -323,7 +323,7 @@ REFUSED = [
     ("--span 1", "expected a factor above 1"),
     ("--split 2d", "no such Split"),
     ("--model gpt4", "Did you mean"),
-    ("--set system.hbm_bandwith=1", "Did you mean 'hbm_bandwidth'?"),
+    ("--set system.hbm_bandwith=1", "Did you mean 'system.hbm_bandwidth'?"),
     ("-o said.csv", "expected a name that ends in .json, .nc, .png"),
 ]
 

@@ -235,7 +235,7 @@ def test_short_names_of_a_table_may_be_typed_and_accelerators_fill_the_data_degr
     assert float(typed.device[0]) == float(spelled.device[0])
     with pytest.raises(InputError, match=r"^plan: expected degrees by name, as {'tp': 8}"):
         jr.fit(**named, plan="dp=8")
-    with pytest.raises(InputError, match=r"^training: inputs: a builtins.NoneType; expected"):
+    with pytest.raises(InputError, match=r"^model: missing; expected a name of the catalogue"):
         jr.search("training", None)
 
 

@@ -20,7 +20,7 @@ from places import GOLDEN
 
 import jaxroof as jr
 from jaxroof import schedules
-from jaxroof.analyses.evaluate import resolve_settings
+from jaxroof.engine.grid.question import resolve
 from jaxroof.errors import InputError
 from jaxroof.estimators import estimator
 from jaxroof.estimators.mlp_pipeline.details import network_of
@@ -114,7 +114,7 @@ def test_published_traces_event_by_event(row):
 
 @pytest.mark.parametrize("row", INDEX, ids=lambda row: row["trace"])
 def test_published_counts_of_operations(row):
-    inputs, _ = resolve_settings(estimator("pipeline"), asked(row))
+    inputs, _ = resolve(estimator("pipeline"), asked(row))[:2]
     network = network_of(with_named_absences(inputs))
     order = greedy(network.pipeline, network.microbatches)
     assert len(list(program(network, order, PROFILES[Profile.A]))) == int(row["num_ops"])
@@ -186,7 +186,7 @@ def test_posted_sends_and_hidden_sums_end_with_the_estimator():
     """The right versions of every quirk, whose program is not the published one."""
     setting = mlp(8, 512, 256, (2, 2, 2, 4), "h200-nvs8", "physical")
     found, pipeline = jr.trace("pipeline", setting), estimator("pipeline")
-    inputs, recipe = resolve_settings(pipeline, {**setting, "most_stages": 2, "most_timesteps": 16})
+    inputs, recipe = resolve(pipeline, {**setting, "most_stages": 2, "most_timesteps": 16})[:2]
     step_time = jax.jit(lambda inputs: pipeline.evaluate(inputs, recipe).step_time)  # no memory
     assert span(found) == pytest.approx(float(step_time(checked(inputs))), rel=RTOL)
     assert "send" not in found.kind

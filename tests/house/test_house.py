@@ -95,7 +95,6 @@ ORDER = [  # the rooms: each imports itself and those that stand before it, no o
     "lazy_jax",
     "dual",
     "records",
-    "shorthand",
     "structure",
     "dependence",
     "settings",

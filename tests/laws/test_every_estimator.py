@@ -11,11 +11,11 @@ from estimator_laws import Law, example, laws, smooth
 
 import jaxroof as jr
 from jaxroof import estimators
-from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.dependence import dtypes
 from jaxroof.engine.grid.axes import points as grid_points
 from jaxroof.engine.grid.axes import read_axes, replace_all
 from jaxroof.engine.grid.effective import effective
+from jaxroof.engine.grid.question import resolve
 from jaxroof.errors import InputError, NotGiven
 from jaxroof.records import checked, get_at, is_quantity, leaves, replace_at
 from jaxroof.structure import results, structure
@@ -67,7 +67,7 @@ def demanded(estimator: jr.Estimator, recipe: Any, values: dict[str, Any]) -> It
     asked: dict[str, Any] = {}
     while True:
         try:
-            inputs, _ = resolve_settings(estimator, asked)
+            inputs, _ = resolve(estimator, asked)[:2]
             dtypes(lambda some: estimator.evaluate(some, recipe), inputs)
         except InputError as error:
             named = error.paths if isinstance(error, NotGiven) else ()
@@ -94,9 +94,7 @@ def test_what_is_listed_is_enough_and_is_all_that_is_asked_for(name: str) -> Non
     estimator = estimators.estimator(name)
     paths = {path for path, field in listed(estimator) if is_quantity(field)}
     given = {path: value for path, _, value in leaves(checked(estimator.example()))}
-    inputs, recipe = resolve_settings(
-        estimator, {p: value for p, value in given.items() if p in paths}
-    )
+    inputs, recipe = resolve(estimator, {p: value for p, value in given.items() if p in paths})[:2]
     assert results(dtypes(lambda some: estimator.evaluate(some, recipe), inputs))
     assert set(demanded(estimator, recipe, dict.fromkeys(sorted(paths), 1.0) | given)) <= paths
 

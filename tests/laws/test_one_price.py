@@ -9,10 +9,10 @@ import pytest
 
 import jaxroof as jr
 from jaxroof import catalog
-from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.analyses.fit_candidates import PATHS, at_once, legal, with_points
 from jaxroof.analyses.fit_question import asked_question
 from jaxroof.analyses.fit_time import step_times
+from jaxroof.engine.grid.question import resolve
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.estimators.training.inputs import TrainingPlan
 from jaxroof.estimators.training.memory_recipe import AttentionKernel
@@ -44,7 +44,7 @@ def test_changes_take_the_step_time_of_training(model: str) -> None:
         points = points[legal(with_points(asked.inputs, points), asked.recipe)]
         points[:, PATHS.index("activations.offload_activations")] = 0.0
         found = step_times(asked, with_points(asked.inputs, points), asked.recipe)
-        inputs, recipe = resolve_settings(training, {**about(model), "selective": selective})
+        inputs, recipe = resolve(training, {**about(model), "selective": selective})[:2]
         columns: dict[str, Any] = {
             path.rpartition(".")[2]: points[:, place] for place, path in enumerate(PATHS)
         }
@@ -65,7 +65,7 @@ def names_of(selective: str) -> str:
 @pytest.mark.parametrize("model", LANGUAGE)
 def test_what_is_computed_again_frees_bytes(model: str, kernel: AttentionKernel) -> None:
     """A part of the layers that frees no byte takes no time, whatever else is computed again."""
-    inputs, choices = resolve_settings(training, {**about(model), "plan.recompute": 1.0})
+    inputs, choices = resolve(training, {**about(model), "plan.recompute": 1.0})[:2]
     for selective in Selective:
         recipe = dataclasses.replace(choices, selective=selective, attention_kernel=kernel)
         if selective is Selective.CORE_ATTENTION and kernel is not AttentionKernel.UNFUSED:

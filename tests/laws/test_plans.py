@@ -9,9 +9,9 @@ import pytest
 
 import jaxroof as jr
 from jaxroof import catalog
-from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.analyses.fit_question import PATHS
 from jaxroof.catalog.lookup import architecture_with_choices, training_system
+from jaxroof.engine.grid.question import resolve
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
 from jaxroof.estimators.training.legality_words import broken_rule
 from jaxroof.estimators.training.memory_recipe import EXCHANGES
@@ -67,7 +67,7 @@ META = "tp=8,cp=16,pp=16"  # the plan of its makers at that length
 def test_an_exchange_costs_the_same_by_number_and_by_name(executor: str) -> None:
     """In a grid, alone, and as a choice of the recipe; all-to-all keeps more and hides nothing."""
     asked = {**LONG, "global_batch": 64, "plan.tensor": 2, "plan.context": 4, "plan.data": 4}
-    inputs, recipe = resolve_settings(training, asked)
+    inputs, recipe = resolve(training, asked)[:2]
     grid = jr.tabulate(training, inputs, recipe, axes=BOTH, executor=executor)
     chosen = {"context_exchange": EXCHANGES}
     named = jr.tabulate(training, inputs, recipe, axes=chosen, executor=executor)

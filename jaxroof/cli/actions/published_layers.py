@@ -10,8 +10,7 @@ from jaxroof.cli.actions.console import OPTION_OF, console, say_all
 from jaxroof.engine.search.plan_text import parse_plan
 from jaxroof.estimators.published.inputs import Inputs, Plan
 from jaxroof.estimators.published.step import published
-from jaxroof.settings import apply_settings
-from jaxroof.shorthand import by_path
+from jaxroof.settings import apply_settings, by_path
 from jaxroof.views.text.answers import layers
 
 

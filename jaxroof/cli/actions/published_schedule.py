@@ -19,8 +19,7 @@ from jaxroof.estimators.published.inputs import Inputs, Plan
 from jaxroof.estimators.published.recipe import Recipe
 from jaxroof.estimators.published.step import published
 from jaxroof.schedules.clock import Sends
-from jaxroof.settings import apply_settings
-from jaxroof.shorthand import by_path
+from jaxroof.settings import apply_settings, by_path
 from jaxroof.views.text.answers.schedule import answer
 from jaxroof.views.text.schedule import best_of
 

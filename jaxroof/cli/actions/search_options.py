@@ -5,12 +5,12 @@ import functools
 import pathlib
 from typing import Any
 
-from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.analyses.training_settings import system_of
 from jaxroof.catalog.lookup import model, with_chip
 from jaxroof.cli.actions.arguments import parse_settings
 from jaxroof.cli.actions.console import OPTION_OF
 from jaxroof.cli.actions.question_options import PlansQuestion
+from jaxroof.engine.grid.question import resolve
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.errors import unknown
@@ -21,7 +21,7 @@ from jaxroof.estimators.published.step import published
 from jaxroof.estimators.training.inputs import TrainingInputs
 from jaxroof.estimators.training.precision import with_precision
 from jaxroof.estimators.training.step import training
-from jaxroof.shorthand import by_path
+from jaxroof.settings import by_path
 
 SEARCHED = {"training": training, "published": published}  # the first is the default
 
@@ -119,7 +119,7 @@ class SearchOptions(QuestionOptions):
         if self._of_a_step:
             return super().inputs
         sizes = {"gpus": self.sizes[0]} if self.sizes else {}
-        return resolve_settings(self.asked_of, {**sizes, **self.settings})[0]
+        return resolve(self.asked_of, {**sizes, **self.settings})[0]
 
     @property
     def settings(self) -> dict[str, Any]:

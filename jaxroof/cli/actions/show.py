@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from jaxroof import estimators
 from jaxroof.cli.actions.console import console, print_text
+from jaxroof.engine.grid.question import ask
 from jaxroof.errors import unknown
 from jaxroof.estimators.plugins import estimator_of
 from jaxroof.views.text.estimators import inputs_table, results_table
@@ -32,7 +33,7 @@ def show_estimator(name: str, entries: Iterable[str]) -> None:
 def show_size(name: str) -> None:
     """Print the parameters of a model of today: in all, for one token, and by part."""
     asked = estimators.estimator("model_size")
-    inputs, recipe, _ = asked.resolve(asked.inputs(model=None), None, {"model": name})
+    _, inputs, recipe, _ = ask(asked, settings={"model": name})
     report = asked.evaluate(inputs, recipe)
     page = console()
     print_text(page, size_sentence(report))

@@ -15,12 +15,10 @@ from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.actions.show import show_size
 from jaxroof.cli.entries import entry_rows, print_entries
 from jaxroof.config import design_file as designs
-from jaxroof.config.fit_file import asks_for_stages
-from jaxroof.config.run_sweep import run
+from jaxroof.config.run_sweep import lengths_of
 from jaxroof.config.sweep_file import Sweep, read_sweep
 from jaxroof.config.toml_reader import errors_in_file, load
 from jaxroof.config.uncertainty_file import read_uncertain
-from jaxroof.engine.grid.axes import read_axes
 from jaxroof.errors import refusal
 from jaxroof.records import units
 
@@ -111,15 +109,13 @@ def _some_keys() -> str:
 
 
 def _sweep(path: str, trust: bool) -> tuple[str, str]:
-    if asks_for_stages(load(path)):
-        points = run(path).legal.size
+    sweep = read_sweep(path, trust)
+    points = math.prod(lengths_of(sweep).values())
+    if sweep.question is None:
         said = f"A sweep: asks for the memory of every stage of training at {points:,} points."
         return said, f"Run it with: jaxroof run {path}."
-    sweep = read_sweep(path, trust)
-    axes = read_axes(sweep.inputs, sweep.axes, sweep.recipe, sweep.estimator.names)
-    points = math.prod(len(axis) for axis in axes)
     where = "1 point" if points == 1 else f"{points:,} points"
-    asked = sweep.estimator.name or "its own estimator"
+    asked = sweep.question.estimator.name or "its own estimator"
     more = " --trust" if trust else ""
     use = f"Run it with: jaxroof run {path}{more}. Draw it with: jaxroof plot {path}{more}."
     return f"A sweep: asks {asked} for {_wanted(sweep)} at {where}.", use

@@ -8,7 +8,7 @@ from jaxroof.cli.actions.arguments import parse_settings
 from jaxroof.engine.search.plan_text import parse_plan, plan_items
 from jaxroof.estimators.training.inputs import TrainingPlan
 from jaxroof.estimators.training.step import training
-from jaxroof.shorthand import by_path
+from jaxroof.settings import by_path
 
 
 def plan_settings(text: str) -> dict[str, int]:

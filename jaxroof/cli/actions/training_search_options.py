@@ -9,7 +9,7 @@ from jaxroof.cli.actions.outputs import check_output, is_picture
 from jaxroof.cli.actions.question_options import PlansQuestion
 from jaxroof.errors import refusal
 from jaxroof.estimators.training.memory_step import stage_memory
-from jaxroof.shorthand import by_path
+from jaxroof.settings import by_path
 
 KINDS = (".csv", ".json", ".nc")
 OPTIONS = {

@@ -20,15 +20,15 @@ from jaxroof.engine.codesign.machines import (
 from jaxroof.engine.grid.axes import Axis
 from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance
 from jaxroof.engine.grid.evaluate import evaluate_points
-from jaxroof.engine.grid.given_axes import resolved
 from jaxroof.engine.grid.placement import place_best
+from jaxroof.engine.grid.question import ask
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.engine.search.search import best_of_each, search_dataset
 from jaxroof.errors import InputError, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.limits import check_bound
-from jaxroof.records import checked, field_at, get_at
+from jaxroof.records import field_at, get_at
 from jaxroof.structure import results
 
 MACHINES = ("base", "best")
@@ -109,8 +109,8 @@ def design_problem(
     **priced: Any,
 ) -> DesignProblem:
     """Return the design problem, checked; ``priced`` are arguments of ``cost_model``."""
-    inputs, recipe, _, _ = resolved(estimator, inputs, recipe, settings or {})
-    inputs = place_best(estimator, checked(inputs), recipe)
+    _, inputs, recipe, _ = ask(estimator, inputs, recipe, settings)
+    inputs = place_best(estimator, inputs, recipe)
     check_bound("starts", "starts", starts)
     if estimator.plan and estimator.candidates is None and inputs.plan is None:
         raise InputError(f"{estimator.name or 'estimator'}: lists no plans; expected one's own")

@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from jaxroof import settings
-from jaxroof.engine.grid.given_axes import are_labels, paths_of
-from jaxroof.engine.grid.spacing import Values, listed_values, number_column
+from jaxroof.engine.grid.spacing import Between, Spacing, Values, listed_values, number_column
 from jaxroof.errors import refusal, unknown
 from jaxroof.records import checked_values, field_at, is_quantity, leaves, replace_at
 from jaxroof.settings import (
+    Named,
     Names,
     choice,
     choices_brought,
     choices_of,
     fields_of,
+    is_pair,
+    known_paths,
     named_record,
 )
-from jaxroof.shorthand import Named
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -73,6 +73,7 @@ def read_axes(
     recipe: Any = None,
     names: Names | None = None,
     given: Collection[str] = (),
+    before: Sequence[Axis] = (),
 ) -> list[Axis]:
     """Return the checked axes of a grid.
 
@@ -81,14 +82,14 @@ def read_axes(
     of such paths to values of equal length, which then vary together (zip). The grid is the product
     of the axes. A field that has an axis of its own overrides the same field in the records of
     another axis. Choices in ``given`` override those that come with records. Axes that have already
-    been read are returned unchanged.
+    been read are returned unchanged; those ``before`` come first.
 
     Raises: InputError for unknown paths, empty axes, wrong units, and uneven or repeated paths.
     """
     if not isinstance(axes, Mapping):
         return list(axes or ())
     check_paths(inputs, axes, recipe)
-    read: list[Axis] = []
+    read = list(before)
     own, made = paths_of(axes), {*paths_of(axes), *given}
     for key, values in axes.items():
         axis = _axis(inputs, key, values, recipe, names or {}, own, made)
@@ -98,6 +99,49 @@ def read_axes(
                 raise refusal(path, "on two axes; expected each path once")
         read.append(axis)
     return read
+
+
+def tables_of(axes: Any) -> dict[str, dict[str, Any]]:
+    """Return the paths of each axis with their values; an axis of one path is a table of one.
+
+    >>> tables_of({"gpus": [8, 16], "case": {"system": ["a", "b"]}})
+    {'gpus': {'gpus': [8, 16]}, 'case': {'system': ['a', 'b']}}
+    """
+    given = axes if isinstance(axes, Mapping) else {}
+    return {
+        key: dict(values)
+        if isinstance(values, Mapping) and not are_labels(values)
+        else {key: values}
+        for key, values in given.items()
+    }
+
+
+def paths_of(axes: Any) -> set[str]:
+    """Return every path that the axes vary, and every new name among their keys."""
+    if not isinstance(axes, Mapping):
+        return {path for axis in axes or () for path in axis.values}
+    found = set(axes)
+    for values in tables_of(axes).values():
+        found |= {*values, *(p for v in values.values() if isinstance(v, Named) for p in v.columns)}
+    return found
+
+
+def values_of(axes: Any) -> dict[str, Any]:
+    """Return the values of each path, including paths that vary together."""
+    found: dict[str, Any] = {}
+    for table in tables_of(axes).values():
+        for path, values in table.items():
+            found |= values.columns if isinstance(values, Named) else {path: values}
+    return found
+
+
+def are_labels(values: Mapping[str, Any]) -> bool:
+    """Return whether a mapping is from labels to records rather than from paths to values."""
+    return (
+        bool(values)
+        and all(dataclasses.is_dataclass(v) or is_pair(v) for v in values.values())
+        and not any(isinstance(v, Spacing | Between) for v in values.values())
+    )
 
 
 def unique_names(axes: Sequence[Axis], taken: Collection[str] = ()) -> list[Axis]:
@@ -138,7 +182,7 @@ def check_paths(inputs: Any, axes: AxisValues | None, recipe: Any = None) -> Non
     Raises: InputError that suggests the correct path.
     """
     beside = [*(field.name for field in dataclasses.fields(inputs)), *choices_of(recipe)]
-    known = {path for path, _ in settings.paths_of(type(inputs))}
+    known = known_paths(type(inputs))
     for path in sorted(paths_of(axes)):
         record, _, name = path.rpartition(".")
         if record and name in beside and path not in known:

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from jaxroof.engine.grid.axes import AxisValues
+from jaxroof.engine.grid.axes import AxisValues, paths_of
 from jaxroof.engine.grid.chunks import pad_points
 from jaxroof.engine.grid.executor import NUMPY, executor_of
-from jaxroof.engine.grid.given_axes import paths_of
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator, first_best
 from jaxroof.records import leaves

@@ -1,7 +1,7 @@
 """Tabulation of a grid: each term is computed only over the axes that it depends on."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,6 @@ import xarray as xr
 from jaxroof.engine.grid.axes import (
     Axis,
     AxisValues,
-    fill_from_axes,
-    read_axes,
     spread,
     unique_names,
 )
@@ -32,14 +30,12 @@ from jaxroof.engine.grid.dataset import (
 from jaxroof.engine.grid.dependencies import axes_that_move, results_without_numbers
 from jaxroof.engine.grid.evaluate import evaluate_points, ravel_grid
 from jaxroof.engine.grid.executor import NUMPY, executor_of
-from jaxroof.engine.grid.given_axes import resolved
 from jaxroof.engine.grid.placement import place_best, with_any_placement, without_placement
 from jaxroof.engine.grid.programs import programs
+from jaxroof.engine.grid.question import ask
 from jaxroof.engine.grid.size import check_products, check_table
 from jaxroof.errors import unknown
 from jaxroof.estimator import Estimator
-from jaxroof.records import checked
-from jaxroof.settings import choices_of
 from jaxroof.structure import results, structure
 
 CHUNK = 1 << 18  # points per call
@@ -72,13 +68,14 @@ def tabulate(
     Raises: InputError for anything that is not a grid of this estimator's inputs.
     """
     chosen = {**(settings or {}), **more}
-    inputs, recipe, given, axes = resolved(estimator, inputs, recipe, chosen, axes)
-    inputs = checked(inputs)
+    asked = ask(estimator, inputs, recipe, chosen, axes)
     if placement not in PLACEMENTS:
         raise unknown("placement", str(placement), "placement", PLACEMENTS)
     if placement == "best":
-        inputs = without_placement(estimator, inputs, axes)
-    inputs, every, shapes = table_axes(estimator, inputs, recipe, axes, given)
+        given = without_placement(estimator, asked.inputs, asked.axes)
+        asked = asked._replace(inputs=given)
+    recipe = asked.recipe
+    inputs, every, shapes = table_axes(estimator, asked)
     answered = programs(every, recipe)
     parts = []
     for number, (one, grid) in enumerate(answered):
@@ -93,19 +90,14 @@ def tabulate(
 def table_axes(
     estimator: Estimator,
     inputs: Any,
-    recipe: Any,
-    axes: AxisValues | None,
-    given: Collection[str] | None = None,
+    recipe: Any = None,
+    axes: AxisValues | None = None,
 ) -> tuple[Any, list[Axis], Any]:
     """Return the completed inputs, the checked axes and the shapes of the results of a table.
 
-    Choices in ``given`` override those that come with records of an axis. The default is every
-    choice of the recipe.
     Raises: InputError for an invalid grid, and for a plan that contradicts the inputs.
     """
-    given = choices_of(recipe) if given is None else given
-    read = read_axes(inputs, axes, recipe, estimator.names, given)
-    inputs = fill_from_axes(inputs, read)
+    _, inputs, recipe, read = ask(estimator, inputs, recipe, axes=axes)
     check_products(read, estimator.products)
     estimator.refuse_contradictions(spread(inputs, [axis for axis in read if axis.columns]))
     if estimator.is_placed(inputs):

@@ -15,6 +15,7 @@ import numpy as np
 
 from jaxroof.engine.grid.axes import Axis, AxisValues
 from jaxroof.engine.grid.dataset import provenance
+from jaxroof.engine.grid.question import ask
 from jaxroof.engine.grid.tabulate import table_axes
 from jaxroof.engine.search.all_plans import AllPlans
 from jaxroof.engine.search.all_plans import list_all_plans as every_plan
@@ -22,7 +23,7 @@ from jaxroof.engine.search.problem import check_searches
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
 from jaxroof.io.atomic import Path
-from jaxroof.records import checked, field_at
+from jaxroof.records import field_at
 from jaxroof.units import show
 
 LISTED = 1000  # longest axis whose values are stored one by one; longer ones are hashed
@@ -66,17 +67,17 @@ def sweep_job(
 
     The arguments are those of ``search``, ``tabulate`` or ``list_all_plans``.
     """
-    recipe = estimator.recipe_of(inputs, recipe)
-    inputs = checked(inputs)
-    listed = every_plan(estimator, inputs, recipe, axes=axes, **options) if plans else None
+    asked = ask(estimator, inputs, recipe, axes=axes)
+    inputs, recipe = asked.inputs, asked.recipe
+    listed = every_plan(estimator, asked, **options) if plans else None
     if listed is not None:
         inputs, read, _ = table_axes(estimator, listed.inputs, recipe, [listed.axis])
         every, searched, options = tuple(read), False, {}
     elif searched:
-        every, questions = check_searches(estimator, inputs, recipe, axes=axes, **options)
+        every, questions = check_searches(estimator, asked, **options)
         inputs = questions[0].inputs
     else:
-        inputs, read, _ = table_axes(estimator, inputs, recipe, axes)
+        inputs, read, _ = table_axes(estimator, asked)
         every = tuple(read)
     return SweepJob(estimator, inputs, recipe, every, options, searched, about or {}, listed)
 

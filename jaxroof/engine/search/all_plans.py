@@ -10,14 +10,12 @@ import xarray as xr
 from jaxroof.engine.grid.axes import (
     Axis,
     AxisValues,
-    fill_from_axes,
     points,
-    read_axes,
     replace_all,
     spread,
 )
 from jaxroof.engine.grid.dataset import attributes
-from jaxroof.engine.grid.given_axes import resolved
+from jaxroof.engine.grid.question import ask
 from jaxroof.engine.grid.size import COPIES, NUMBER, check_lists
 from jaxroof.engine.grid.tabulate import tabulate
 from jaxroof.engine.search.candidates import floats, list_plans
@@ -33,8 +31,7 @@ from jaxroof.engine.search.problem import (
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
 from jaxroof.missing import check_listed, naming_all
-from jaxroof.records import checked, leaves, replace_at
-from jaxroof.settings import choices_of
+from jaxroof.records import leaves, replace_at
 
 DIMENSION = "configuration"
 
@@ -72,8 +69,7 @@ def plans(
         if axes:
             raise InputError("axes: not with refused=False; expected one call of it a point")
         return survey(estimator, inputs, recipe, where=where, settings=chosen)
-    inputs, recipe, given, axes = resolved(estimator, inputs, recipe, chosen, axes)
-    read = read_axes(inputs, axes, recipe, estimator.names, given)
+    _, inputs, recipe, read = ask(estimator, inputs, recipe, chosen, axes)
     listed = list_all_plans(estimator, inputs, recipe, axes=read, where=where)
     return evaluate_plans(estimator, listed, recipe, listed.axis, slice(None))
 
@@ -113,17 +109,15 @@ def list_all_plans(
     Raises: InputError for an estimator without plans, for an axis over choices or over the plan,
     and if none of all plans remains.
     """
-    given = choices_of(recipe) if recipe is not None else ()
-    recipe = estimator.recipe_of(inputs, recipe)
     check_searchable(estimator)
     assert estimator.plan is not None
-    inputs = dataclasses.replace(checked(inputs), plan=None)
-    read = read_axes(inputs, axes, recipe, estimator.names, given)
+    _, inputs, recipe, read = ask(estimator, inputs, recipe, axes=axes)
+    inputs = dataclasses.replace(inputs, plan=None)
     for axis in read:
         if axis.choices:
             what = f"chooses {', '.join(axis.choices)} of the recipe"
             raise refusal(axis.name, f"{what}; expected one sweep a choice")
-    inputs, rules = fill_from_axes(inputs, read), constraints_of(estimator, where)
+    rules = constraints_of(estimator, where)
     with naming_all(estimator, inputs, recipe, searched=True):
         check_listed(estimator, inputs)
         searchable_report(estimator, inputs, recipe)

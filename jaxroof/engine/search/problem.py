@@ -9,21 +9,18 @@ from typing import Any
 from jaxroof.engine.grid.axes import (
     Axis,
     AxisValues,
-    check_paths,
-    fill_from_axes,
-    read_axes,
     unique_names,
 )
 from jaxroof.engine.grid.dependencies import dependencies
 from jaxroof.engine.grid.executor import ONCE, SMALL
-from jaxroof.engine.grid.given_axes import paths_of, resolved
 from jaxroof.engine.grid.programs import programs
+from jaxroof.engine.grid.question import ask, check_no_plan
 from jaxroof.engine.search.constraints import Constraint, constraints
 from jaxroof.errors import InputError, refusal, shown, unknown
 from jaxroof.estimator import Estimator, reads
 from jaxroof.limits import check_bound
 from jaxroof.missing import check_listed, naming_all
-from jaxroof.records import checked, is_quantity, with_named_absences
+from jaxroof.records import is_quantity, with_named_absences
 from jaxroof.structure import results, structure
 
 
@@ -86,16 +83,11 @@ def check_searches(
     """Return the axes of a search, and a checked problem for each combination of recipe choices."""
     if not isinstance(estimator, Estimator):
         raise refusal("estimator", f"expected an Estimator, given {shown(estimator)}")
-    inputs, recipe, given, axes = resolved(estimator, inputs, recipe, settings or {}, axes)
     check_searchable(estimator)
-    inputs = dataclasses.replace(checked(inputs), plan=None)
     check_top(top)
-    check_paths(inputs, axes, recipe)
-    for path in sorted(paths_of(axes)):
-        if path.partition(".")[0] == "plan":
-            raise refusal(path, "the search chooses the plan; constrain it with where, or tabulate")
-    read = read_axes(inputs, axes, recipe, estimator.names, given)
-    inputs = fill_from_axes(inputs, read)
+    check_no_plan(estimator, axes)
+    _, inputs, recipe, read = ask(estimator, inputs, recipe, settings, axes)
+    inputs = dataclasses.replace(inputs, plan=None)
     with naming_all(estimator, inputs, recipe, searched=True):
         check_listed(estimator, inputs)
         if estimator.limit is not None:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from jaxroof.engine.grid.axes import AxisValues, read_axes, spread
+from jaxroof.engine.grid.axes import AxisValues, spread
 from jaxroof.engine.grid.dataset import Columns, attributes, stack_choices
 from jaxroof.engine.grid.evaluate import ravel_grid
-from jaxroof.engine.grid.given_axes import resolved
 from jaxroof.engine.grid.placement import place_rows
 from jaxroof.engine.grid.programs import programs
+from jaxroof.engine.grid.question import ask
 from jaxroof.engine.grid.tabulate import table_axes, tabulate
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import check_searches
@@ -21,7 +21,7 @@ from jaxroof.engine.search.search import best_of_each, search_dataset, winning_i
 from jaxroof.engine.sensitivity.derivatives import one_sided_slopes
 from jaxroof.errors import InputError, refusal, shown, unknown
 from jaxroof.estimator import Estimator
-from jaxroof.records import checked, is_quantity, leaves
+from jaxroof.records import is_quantity, leaves
 from jaxroof.settings import paths_of
 from jaxroof.structure import map_numbers, results
 
@@ -64,8 +64,7 @@ def elasticities(
     that this estimator cannot evaluate.
     """
     chosen = {**(settings or {}), **more}
-    inputs, recipe, given, axes = resolved(estimator, inputs, recipe, chosen, axes)
-    axes = read_axes(inputs, axes, recipe, estimator.names, given)
+    _, inputs, recipe, axes = ask(estimator, inputs, recipe, chosen, axes)
     if estimator.candidates is None or getattr(inputs, "plan", None) is not None:
         if objective is not None or where:
             raise InputError("objective, where: of a search; expected inputs without a plan")
@@ -159,7 +158,7 @@ def _of_table(
     axes: AxisValues | None,
 ) -> xr.Dataset:
     """Return a table of results at fixed plans, with their elasticities."""
-    inputs, every, shapes = table_axes(estimator, checked(inputs), recipe, axes)
+    inputs, every, shapes = table_axes(estimator, inputs, recipe, axes)
     name = _result(estimator, shapes, of)
     paths = known_parameters(estimator, inputs, parameters)
     data = tabulate(estimator, inputs, recipe, axes=every)

@@ -11,7 +11,7 @@ import xarray as xr
 
 from jaxroof.engine.grid.axes import Axis, read_axes
 from jaxroof.engine.grid.dataset import Columns, dataset, field_metadata, provenance, stack_choices
-from jaxroof.engine.grid.given_axes import resolved
+from jaxroof.engine.grid.question import ask
 from jaxroof.engine.grid.tabulate import table_axes, tabulate
 from jaxroof.engine.search.candidates import read_paths
 from jaxroof.engine.search.constraints import Constraint
@@ -22,7 +22,7 @@ from jaxroof.engine.uncertainty.distributions import Distribution, distribution
 from jaxroof.engine.uncertainty.sobol import indices, points
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator
-from jaxroof.records import checked, field_at, get_at
+from jaxroof.records import field_at, get_at
 from jaxroof.structure import results
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -71,13 +71,12 @@ def uncertain(
     exist or what they need, and for an invalid search.
     """
     chosen = {**(settings or {}), **more}
-    inputs, recipe, given, axes = resolved(estimator, inputs, recipe, chosen, axes)
-    inputs = checked(inputs)
-    draws = _draws(inputs, distributions, samples, seed)
     if SAMPLE in (axes or {}):
         raise refusal(SAMPLE, "the name of the draws; expected another name of the axis")
-    axes = {**(axes or {}), SAMPLE: draws.columns}
-    asked = read_axes(inputs, axes, recipe, estimator.names, given)
+    _, inputs, recipe, read = ask(estimator, inputs, recipe, chosen, axes)
+    draws = _draws(inputs, distributions, samples, seed)
+    drawn = {SAMPLE: draws.columns}
+    asked = read_axes(inputs, drawn, recipe, estimator.names, before=read)
     if estimator.candidates is None or getattr(inputs, "plan", None) is not None:
         if where:
             raise refusal("where", "no plan is chosen here; expected no constraints")

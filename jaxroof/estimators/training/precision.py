@@ -11,7 +11,7 @@ from jaxroof.catalog.lookup import chip_name, with_chip
 from jaxroof.catalog.system import System
 from jaxroof.errors import InputError, NoAnswer, refusal, shown, unknown
 from jaxroof.estimator import Estimator
-from jaxroof.shorthand import Named
+from jaxroof.settings import Named
 
 BF16 = "bf16"
 MEMORY = {  # bytes of a weight with its copies (None: by chip), and of a saved input of a product
@@ -71,7 +71,11 @@ def expand_settings(timed: bool) -> Callable[..., tuple[dict[str, Any], Tables]]
     of_formats = expand_precision(timed)
 
     def expand(settings: dict[str, Any], tables: Tables, machine: Any) -> tuple[Any, Tables]:
-        rest = {name: value for name, value in settings.items() if name != CHIP}
+        rest = {
+            f"system.{name}" if name.startswith(f"{CHIP}.") else name: value
+            for name, value in settings.items()
+            if name != CHIP
+        }
         found, tables = of_formats(rest, tables, machine)
         if settings.get(CHIP) is None:
             return found, tables

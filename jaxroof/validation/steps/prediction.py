@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.catalog import lookup
 from jaxroof.catalog.system import System
-from jaxroof.engine.grid.given_axes import expanded
+from jaxroof.engine.grid.question import resolve
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.inputs import TrainingInputs
 from jaxroof.estimators.training.interval import REGIMES, of_own_runs
@@ -105,8 +104,8 @@ def _resolved(
         for name, value in first.items()
     }
     try:
-        asked, _ = expanded(training, {**settings, "system": systems[str(first["system"])]}, None)
-        return [StepGroup(places, *resolve_settings(training, asked))]
+        asked = {**settings, "system": systems[str(first["system"])]}
+        return [StepGroup(places, *resolve(training, asked)[:2])]
     except InputError as error:
         if len(places) == 1:
             return [(int(places[0]), error)]

@@ -24,7 +24,6 @@ from places import ROOT
 
 import jaxroof as jr
 from jaxroof import estimators
-from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.analyses.rows.cells import Faults, RowProblem
 from jaxroof.analyses.rows.columns import check_complete, path_of, read_columns
 from jaxroof.analyses.rows.evaluate import evaluate_rows
@@ -32,6 +31,7 @@ from jaxroof.analyses.rows.verdicts import Verdicts
 from jaxroof.cli import process
 from jaxroof.engine.grid import executor as executors
 from jaxroof.engine.grid.executor import EXECUTORS, JAX
+from jaxroof.engine.grid.question import resolve
 from jaxroof.engine.runs import row_programs
 from jaxroof.engine.runs import row_stream as rows
 from jaxroof.errors import InputError
@@ -167,7 +167,7 @@ def test_a_row_is_what_evaluate_says(tmp_path):
     assert list(found.index) == [7, 8, 9]
     rates, usable = [4.8e12, 8e12, 2039.5e9], [0.9, 1.0, 0.805]
     for n, row in enumerate(frame.itertuples(index=False)):
-        inputs, recipe = resolve_settings(
+        inputs, recipe = resolve(
             jr.published,
             {
                 "system": row[0],
@@ -182,7 +182,7 @@ def test_a_row_is_what_evaluate_says(tmp_path):
                 "plan.microbatch": 1,
                 "split": row[8].strip(),
             },
-        )
+        )[:2]
         alone = jr.published.evaluate(inputs, recipe)
         for name in ("step_time", "memory", "mfu", "feasible", "memory_fits"):
             expected = float(getattr(alone, name))

@@ -12,7 +12,7 @@ from places import ROOT
 
 import jaxroof as jr
 from jaxroof import estimators
-from jaxroof.analyses.evaluate import resolve_settings
+from jaxroof.engine.grid.question import resolve
 from jaxroof.errors import InputError
 
 LLAMA = {
@@ -29,7 +29,7 @@ SERVER = {
 def ask(name: str, **settings: Any) -> dict[str, np.ndarray]:
     """Return the results of an estimator for settings."""
     asked = estimators.estimator(name)
-    report = asked.evaluate(*resolve_settings(asked, settings))
+    report = asked.evaluate(*resolve(asked, settings)[:2])
     return {key: np.asarray(value) for key, value in vars(report).items()}
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxroof as jr
-from jaxroof.analyses.evaluate import resolve_settings
+from jaxroof.engine.grid.question import resolve
 from jaxroof.errors import InputError
 from jaxroof.estimators import estimator
 from jaxroof.estimators.book import sharding as sharded
@@ -28,7 +28,7 @@ def ask(name: str, **settings: Any) -> Report:
     told = {key.replace("__", "."): value for key, value in settings.items()}
     if "system" in asked.inputs.__dataclass_fields__:
         told = MACHINE | told
-    inputs, recipe = resolve_settings(asked, told)
+    inputs, recipe = resolve(asked, told)[:2]
     return {key: np.asarray(value) for key, value in vars(asked.evaluate(inputs, recipe)).items()}
 
 

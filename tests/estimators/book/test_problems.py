@@ -18,7 +18,7 @@ from places import GOLDEN
 
 import jaxroof as jr
 from jaxroof import estimators
-from jaxroof.analyses.evaluate import resolve_settings
+from jaxroof.engine.grid.question import resolve
 
 FOLDER = GOLDEN / "scaling_book"
 MAPPED = ("calls_rooflines.toml", "calls_counting.toml")
@@ -75,7 +75,7 @@ def answers(asked: dict[str, tuple[dict[str, Any], dict[str, Any]]]) -> dict[str
         every = [*some, *[some[-1]] * (length - len(some))]
         columns = {path: np.array([numbers[path] for *_, numbers in every]) for path in paths}
         estimator = estimators.estimator(ask)
-        report = estimator.evaluate(*resolve_settings(estimator, {**dict(texts), **columns}))
+        report = estimator.evaluate(*resolve(estimator, {**dict(texts), **columns})[:2])
         for number, (label, call, _) in enumerate(some):
             values = np.asarray(getattr(report, call["result"]), np.float64)
             value = values[number] if values.ndim else values

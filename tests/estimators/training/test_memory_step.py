@@ -9,6 +9,7 @@ import pytest
 
 import jaxroof as jr
 from jaxroof.engine.grid.evaluate import evaluate_points
+from jaxroof.engine.grid.question import resolve
 from jaxroof.engine.search.all_plans import survey
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.fullest_stage import fullest_stage
@@ -52,7 +53,7 @@ def test_a_report_is_the_fullest_of_all_stages(
 ) -> None:
     inputs = asked(model, gpus, batch, **plan)
     _, choices = stage_memory.names["model"](model)
-    inputs, recipe, _ = stage_memory.resolve(inputs, None, {"model": model})
+    inputs, recipe = resolve(stage_memory, inputs, None, {"model": model})[:2]
     assert recipe.mlp.value == choices["mlp"]
     report = stage_memory.evaluate(inputs, recipe)
     level = list(Recompute)[int(plan.get("recompute", 0))]

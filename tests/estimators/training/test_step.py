@@ -11,6 +11,7 @@ from jaxroof.analyses.least_memory import with_plans
 from jaxroof.analyses.result_metadata import resources
 from jaxroof.engine.grid.dataset import roles
 from jaxroof.engine.grid.evaluate import evaluate_points
+from jaxroof.engine.grid.question import resolve
 from jaxroof.engine.sensitivity.elasticities import default_parameters
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.interval import REGIMES
@@ -28,7 +29,7 @@ DRAWN = 200  # plans of each model, drawn from all legal ones
 def question(model: str, gpus: int = 16, batch: int = 64, system: str = "gb200-nvl72") -> Any:
     """Return inputs of a model without a plan, and its recipe."""
     asked = {"model": model, "system": system, "gpus": gpus, "global_batch": batch}
-    inputs, recipe, _ = training.resolve(EXAMPLE, None, asked)
+    inputs, recipe = resolve(training, EXAMPLE, None, asked)[:2]
     return checked(dataclasses.replace(inputs, plan=None)), recipe
 
 
