@@ -8,16 +8,42 @@ import copy
 import functools
 import importlib.resources
 import os
+import pathlib
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from jaxroof import units
-from jaxroof.catalog.kinds import ALSO, SINGULAR, TAKEN_FOR, TEXTS
-from jaxroof.catalog.kinds import FORMATS as FORMATS
-from jaxroof.catalog.kinds import MODELS as MODELS
-from jaxroof.catalog.user_file import check_type, read_entry, read_peaks
+from jaxroof.catalog import huggingface
 from jaxroof.errors import nearest, refusal, shown, unknown
+
+FORMATS = ("bf16", "fp8", "fp4", "int8", "fp32")
+
+SINGULAR = {
+    "models": "model",
+    "systems": "system",
+    "mlps": "mlp",
+    "architectures": "architecture",
+    "chips": "chip",
+    "software": "software",
+}
+MODELS = ("models", "architectures")  # kinds that people call models
+TAKEN_FOR = {  # kind -> the other kind that people call models, and what is wrong with it here
+    "models": (
+        "architectures",
+        "a model of today: ask with --estimator training; here expected bare layers",
+    ),
+    "architectures": (
+        "models",
+        "bare layers, a model of the study: ask with --estimator published (in a file: "
+        'estimator = "published"); here expected a whole model',
+    ),
+}
+TEXTS = ("title", "source", "note", "peaks_source")
+ALSO = {
+    "systems": ["peaks", "peaks_source", "chip", "nics_per_node"],
+    "chips": ["systems", "ranges", "bound", "unseen"],
+}
 
 
 def names(kind: str) -> tuple[str, ...]:
@@ -298,3 +324,52 @@ def _check_complete(
         base = next(iter(published))
         remedy = f"a value, or a published entry to change, such as base = '{base}'"
         raise refusal(where, f"{', '.join(missing)}: missing; expected {remedy}.")
+
+
+# ---- Files of the user --------------------------------------------------------------------------
+
+
+def read_entry(kind: str, path: str) -> dict[str, Any]:
+    """Return the table of a user's TOML file, or a model from a ``config.json``."""
+    expected = f"expected a TOML file of one {SINGULAR[kind]}"
+    expected += " or a config.json" * (kind == "architectures")
+    try:
+        text = pathlib.Path(path).read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise refusal(path, f"no such file; {expected}.") from None
+    except IsADirectoryError:
+        raise refusal(path, f"a directory; {expected}.") from None
+    except OSError as error:
+        raise refusal(path, f"cannot be read ({error.strerror}); {expected}.") from None
+    except UnicodeDecodeError as error:
+        raise refusal(path, f"not UTF-8 text at byte {error.start}; {expected}.") from None
+    if path.endswith(".json"):
+        if kind != "architectures":
+            raise refusal(path, f"a whole model, if anything; {expected}.")
+        return huggingface.entry(path, text)
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise refusal(path, f"not TOML: {error}; {expected}.") from None
+
+
+def check_type(value: object, kind: type, meaning: str, where: str) -> None:
+    """Raise for a value of another type."""
+    if not isinstance(value, kind):
+        raise refusal(where, f"not {meaning}, given {shown(value)}; expected {meaning}.")
+
+
+def read_peaks(written: object, where: str) -> dict[str, float]:
+    """Return the peak rate of each native number format in FLOP/s."""
+    if not isinstance(written, dict):
+        expected = "expected a table of rates by number format, such as { bf16 = '312 TFLOP/s' }"
+        raise refusal(where, f"not a table, given {shown(written)}; {expected}.")
+    peaks = {}
+    for name, rate in written.items():
+        if name not in FORMATS:
+            raise unknown(where, name, "number format", FORMATS)
+        peaks[name] = units.parse(rate, "FLOP/s", f"{where}.{name}")
+        if peaks[name] <= 0.0:
+            expected = "expected a positive rate, or no entry where the format is not native"
+            raise refusal(f"{where}.{name}", f"out of range, given {shown(rate)}; {expected}.")
+    return peaks

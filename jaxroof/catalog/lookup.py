@@ -1,6 +1,7 @@
 """Models and systems by name, from the catalogue or a file, as records."""
 
 import dataclasses
+import functools
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -98,25 +99,19 @@ def mlp(name: str | os.PathLike[str], **fields: Any) -> Mlp:
     return _record(Mlp, entry, name, fields)
 
 
-def labelled_system(name: str | os.PathLike[str]) -> System:
-    """Return a system by name without what its device reports: its capacity is the label's.
-
-    Questions that name a system take this one, so that files which they wrote before go on.
-
-    >>> labelled_system("h100-nvs8").hbm_reported is None
-    True
-    """
-    none: Any = None
-    return dataclasses.replace(system(name), hbm_reported=none)
-
-
 def system(
-    name: str | os.PathLike[str] | catalog.Table, number_format: str | None = None, **fields: Any
+    name: str | os.PathLike[str] | catalog.Table,
+    number_format: str | None = None,
+    *,
+    reported: bool | None = None,
+    calibrated: bool = False,
+    **fields: Any,
 ) -> System:
     """Return a system from the catalogue, or from a TOML file given by path, with fields changed.
 
     ``number_format`` (bf16, fp8, fp4, int8, fp32) sets the matrix rate to that format's peak;
-    texts carry units.
+    texts carry units. ``reported`` takes what the device reports as the capacity (True) or leaves
+    it out (False); ``calibrated`` adds what training gets of its chip.
 
     Raises: InputError for an unknown name, format or field (with the nearest), or a wrong unit.
 
@@ -134,7 +129,25 @@ def system(
         entry.pop("hbm_reported", None)
     if "nics_per_node" in entry and "nics" not in fields:
         fields = {key: entry[key] for key in ("nics", "nics_per_node") if key in entry} | fields
-    return _record(System, entry, name, fields)
+    found = _record(System, entry, name, fields)
+    if reported is not None:
+        none: Any = None
+        found = as_reported(found) if reported else dataclasses.replace(found, hbm_reported=none)
+    return dataclasses.replace(found, chip=chip_of(name)) if calibrated else found
+
+
+def as_reported(found: System) -> System:
+    """Return a system whose capacity is that which the device reports, where it is known."""
+    capacity = value_or(found.hbm_reported, found.hbm_capacity)
+    none: Any = None  # the other capacity would be of another label
+    return dataclasses.replace(found, hbm_capacity=capacity, hbm_reported=none)
+
+
+# Questions that name a system take the label's capacity, so that files which they wrote go on; a
+# training step takes its chip, and the capacity that the device reports where it is known.
+labelled_system = functools.partial(system, reported=False)
+device = functools.partial(system, reported=True)
+training_system = functools.partial(system, reported=True, calibrated=True)
 
 
 def chip(name: str | os.PathLike[str] | catalog.Table, **fields: Any) -> Chip:
@@ -205,35 +218,6 @@ def _is_chip_of(system: str | os.PathLike[str] | catalog.Table, name: str) -> bo
         base is None
         or base in catalog.describe("chips", catalog.canonical("chips", name))["systems"]
     )
-
-
-def training_system(name: str | os.PathLike[str] | catalog.Table) -> System:
-    """Return a system as a training step has it: its chip, and the capacity that it reports.
-
-    Raises: InputError for an unknown name (with the nearest), or a chip that is not calibrated.
-
-    >>> found = training_system("h100-nvs8")
-    >>> float(found.hbm_capacity), float(found.chip.matmul)
-    (85520809984.0, 0.703)
-    """
-    found = device(name)
-    return dataclasses.replace(found, chip=chip_of(name))
-
-
-def device(name: str | os.PathLike[str] | catalog.Table) -> System:
-    """Return a system by name, its capacity that which the device reports where it is known.
-
-    >>> float(device("h100-nvs8").hbm_capacity)
-    85520809984.0
-    """
-    return as_reported(system(name))
-
-
-def as_reported(found: System) -> System:
-    """Return a system whose capacity is that which the device reports, where it is known."""
-    capacity = value_or(found.hbm_reported, found.hbm_capacity)
-    none: Any = None  # the other capacity would be of another label
-    return dataclasses.replace(found, hbm_capacity=capacity, hbm_reported=none)
 
 
 def with_chip(
