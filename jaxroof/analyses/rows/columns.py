@@ -200,9 +200,13 @@ def _kind_at(kind: type[Any], path: str) -> type[Any]:
 
 
 def _any(kind: type[Any]) -> Any:
-    """Return an arbitrary record of a class; its values do not matter."""
-    fields = dataclasses.fields(kind)
-    return kind(**{f.name: 1.0 for f in fields if is_quantity(f)})
+    """Return an arbitrary record of a class, with its inner records; its values do not matter."""
+    numbers = {f.name: 1.0 for f in dataclasses.fields(kind) if is_quantity(f)}
+    inner = [f.name for f in dataclasses.fields(kind) if not is_quantity(f)]
+    records = {
+        name: found for name in inner if dataclasses.is_dataclass(found := _kind_at(kind, name))
+    }
+    return kind(**numbers, **{name: _any(found) for name, found in records.items()})
 
 
 def suffix_of(scale: float) -> str:

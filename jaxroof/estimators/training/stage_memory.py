@@ -55,7 +55,7 @@ def memory_by_stage(inputs: MemoryInputs, recipe: MemoryRecipe) -> StageMemory:
     The number of stages decides the size of the result, so the plan has values. Who traces the plan
     calls ``stage_memory``.
     """
-    found: StageMemory = _of_stages(inputs, lambda wide, at: stage_memory(wide, recipe, at))
+    found: StageMemory = of_stages(inputs, lambda wide, at: stage_memory(wide, recipe, at))
     return found
 
 
@@ -65,10 +65,10 @@ def host_by_stage(inputs: MemoryInputs, recipe: MemoryRecipe) -> np.ndarray:
     def host(wide: MemoryInputs, stage: Number) -> Number:
         return host_bytes(wide, recipe, amounts(wide, recipe), stage)
 
-    return np.asarray(_of_stages(inputs, host))
+    return np.asarray(of_stages(inputs, host))
 
 
-def _of_stages(inputs: MemoryInputs, result: Callable[[MemoryInputs, Number], Any]) -> Any:
+def of_stages(inputs: MemoryInputs, result: Callable[[MemoryInputs, Number], Any]) -> Any:
     """Return a result of every stage, along a trailing dimension."""
     plan = inputs.plan
     stages = int(np.max(plan.pipeline))

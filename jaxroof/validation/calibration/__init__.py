@@ -1,0 +1,1 @@
+"""Few constants of a chip, fitted to measured steps of one's own."""

@@ -1,1 +1,0 @@
-"""Memory that others measured: rows of a common schema, what is predicted for them, the error."""

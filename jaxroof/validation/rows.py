@@ -1,0 +1,207 @@
+"""Measured runs as rows of inputs: a table of them, and what they ask of ``training``.
+
+A column is an input as ``jaxroof evaluate training ROWS.csv`` reads it; columns that begin with #
+say what was measured, and the rest of what stands beside a row.
+"""
+
+import collections
+import dataclasses
+import functools
+import os
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from jaxroof.analyses.rows.cells import Faults
+from jaxroof.analyses.rows.evaluate import row_problem
+from jaxroof.catalog import lookup
+from jaxroof.catalog.system import System
+from jaxroof.engine.runs.row_programs import RowGroup
+from jaxroof.errors import NoAnswer, refusal, shown
+from jaxroof.estimators.training.step import training
+from jaxroof.io.csv_blocks import RowFile, open_rows
+from jaxroof.records import leaves
+from jaxroof.structure import map_numbers, structure
+
+NOTES = {  # columns beside the inputs: what a cell holds
+    "id": "a name of the row that no other row has",
+    "#source": "who measured",
+    "#model": "name of the model",
+    "#machine": "the accelerator in the words of the source",
+    "#chip": "the accelerator as scores name it",
+    "#group": "group of rows of one configuration",
+    "#measured_step_time_s": "seconds of a step",
+    "#measured_allocated_bytes": "peak that PyTorch counts",
+    "#measured_active_bytes": "active peak that PyTorch counts",
+    "#measured_reserved_bytes": "peak that PyTorch's allocator took",
+    "#measured_device_bytes": "what nvidia-smi shows",
+    "#stage": "stage that measured the memory: last, max or its number",
+    "#kind": "kind of row, where errors of memory are told apart",
+    "#software": "code whose memory it is, if not Megatron's of today: fsdp2 or one of 2021",
+    "#modules": "what selective recomputation computes again, if not a choice of the recipe",
+    "#layer_split": "layers of every virtual stage, if not even",
+    "#loss": "loss under FSDP2: eager, compiled or chunked",
+    "#ends": "group of the head under FSDP2: root or head",
+    "#compiled": "whether blocks are compiled under FSDP2",
+    "#refused": "why the row has no inputs",
+}
+FROM = "#from"  # table of which a row is, where several are joined
+MEASURED_STEP = "#measured_step_time_s"
+Systems = Callable[[str], System]  # reads a system by its name
+
+
+class Rows(NamedTuple):
+    """Measured runs, and what they ask of ``training``."""
+
+    frame: pd.DataFrame  # every cell as a text, by the line of its row
+    groups: Sequence[RowGroup]  # rows with the same choices, as columns of inputs
+    reasons: dict[int, str]  # why rows ask nothing, by their places
+
+    def note(self, name: str) -> list[str]:
+        """Return a column, blank where there is none."""
+        return note(self.frame, name)
+
+
+def note(frame: pd.DataFrame, name: str) -> list[str]:
+    """Return the cells of a column, blank where there is none."""
+    return frame[name].tolist() if name in frame.columns else [""] * len(frame)
+
+
+def table_of(rows: Any) -> pd.DataFrame:
+    """Return a table of measured runs: of a file, or as it is, every cell a text.
+
+    Raises: InputError that names file and line if the file cannot be read, has columns or names
+    twice, or no row.
+    """
+    if isinstance(rows, str | os.PathLike):
+        with open_rows(rows) as file:
+            return _read(file)
+    return _checked(rows.attrs.get("where", "rows"), rows.astype(str).where(rows.notna(), ""))
+
+
+def table(stream: BinaryIO, name: str) -> pd.DataFrame:
+    """Return the table of an open file of measured runs.
+
+    Raises: InputError as ``table_of`` does.
+    """
+    return _read(RowFile(stream, name))
+
+
+def _read(file: RowFile) -> pd.DataFrame:
+    parts = []
+    while (block := file.take(1 << 20)) is not None:
+        for row, why in block.ragged.items():
+            raise refusal(f"{file.path}: line {block.lines[row]}", why)
+        cells = dict(enumerate(block.cells))
+        parts.append(pd.DataFrame(cells, index=pd.Index(block.lines), dtype=object))
+    if not parts:
+        raise refusal(file.path, "no rows; expected a measured run a line")
+    whole = pd.concat(parts)
+    whole.columns = pd.Index(file.headings)
+    return _checked(file.path, whole)
+
+
+def _checked(where: str, frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table whose columns and rows have one name each; a row without is its line."""
+    if "row_id" in frame.columns:
+        said = "row_id: rows in the words of their source; expected inputs by path and an id"
+        raise refusal(f"{where}: line 1", f"{said}, as python -m tools.rows.convert makes them")
+    twice = frame.columns[frame.columns.duplicated()]
+    if len(twice):
+        raise refusal(f"{where}: line 1", f"{twice[0]}: twice; expected each column once")
+    frame = frame.apply(lambda column: column.str.strip())
+    names = [
+        name or f"line {line}" for line, name in zip(frame.index, note(frame, "id"), strict=True)
+    ]
+    frame["id"] = names
+    again = np.flatnonzero(frame["id"].duplicated())
+    if len(again):
+        first = frame.index[names.index(names[again[0]])]
+        said = f"id: {shown(names[again[0]])} is line {first} too; expected {NOTES['id']}"
+        raise refusal(f"{where}: line {frame.index[again[0]]}", said)
+    frame.attrs["where"] = where
+    return frame
+
+
+def rows_of(frame: pd.DataFrame, systems: Systems | None = None, **shared: Any) -> Rows:
+    """Return a table as inputs of ``training``; ``systems`` reads the names of its machines.
+
+    Raises: InputError for a column that is no input, or an input that no column gives.
+    """
+    refused = note(frame, "#refused")
+    reasons = {place: why for place, why in enumerate(refused) if why}
+    names = {**training.names, "system": systems or functools.cache(on_system)}
+    asked = dataclasses.replace(training, names=names)
+    where = frame.attrs.get("where", "rows")
+    folder = pathlib.Path(where).parent if where.endswith(".csv") else pathlib.Path.cwd()
+    question = row_problem(asked, list(frame.columns), shared, folder, where, f"{where}: line 1")
+    places = np.array([place for place, why in enumerate(refused) if not why], int)
+    faults = Faults()
+    cells = [frame[name].to_numpy(object)[places].tolist() for name in frame.columns]
+    chunk = question.chunk(cells, len(places), faults)
+    reasons |= {int(places[row]): why for row, (_, why) in faults.items()}
+    groups = [group._replace(rows=places[group.rows]) for group in chunk.groups]
+    return Rows(frame, groups, reasons)
+
+
+def joined(tables: Mapping[str, Rows]) -> Rows:
+    """Return the rows of several tables as those of one, with ``from`` of which each is.
+
+    Groups with the same choices and the same numbers given become one, evaluated in one call.
+    """
+    frames = [rows.frame.assign(**{FROM: name}) for name, rows in tables.items()]
+    reasons: dict[int, str] = {}
+    alike: dict[Any, list[RowGroup]] = collections.defaultdict(list)
+    start = 0
+    for rows in tables.values():
+        reasons |= {start + place: why for place, why in rows.reasons.items()}
+        for group in rows.groups:
+            moved = group._replace(rows=start + group.rows)
+            alike[group.recipe, tuple(path for path, _, _ in leaves(group.inputs))].append(moved)
+        start += len(rows.frame)
+    whole = pd.concat(frames, ignore_index=True).fillna("")
+    return Rows(whole, [_together(some) for some in alike.values()], reasons)
+
+
+def _together(groups: Sequence[RowGroup]) -> RowGroup:
+    """Return groups with the same choices and numbers as one, every input a column."""
+    columns = [
+        [np.broadcast_to(value, len(one.rows)) for _, _, value in leaves(one.inputs)]
+        for one in groups
+    ]
+    whole = [np.concatenate(parts) for parts in zip(*columns, strict=True)]
+    inputs = structure(groups[0].inputs).build(whole)
+    return RowGroup(np.concatenate([one.rows for one in groups]), inputs, groups[0].recipe)
+
+
+def on_system(name: str, chip: str | None = None) -> System:
+    """Return a system with its chip, or with another one; without, if no run of it was fitted."""
+    try:
+        found = lookup.training_system(name)
+    except NoAnswer:
+        found = lookup.device(name)
+    return found if chip is None else dataclasses.replace(found, chip=lookup.chip_of(name, chip))
+
+
+def measured(frame: pd.DataFrame, name: str, reasons: dict[int, str]) -> np.ndarray:
+    """Return a measured number of every row, NaN where there is none; say what is no number."""
+    cells = note(frame, name)
+    values = np.array(pd.to_numeric(pd.Series(cells, dtype=object), errors="coerce"), float)
+    for place, cell in enumerate(cells):
+        if cell and not 0.0 < values[place] < np.inf:
+            said = f"not a number above 0, given {shown(cell)}; expected {NOTES[name]}"
+            reasons.setdefault(place, f"{name}: {said}")
+            values[place] = np.nan
+    return values
+
+
+def taken(group: RowGroup, here: np.ndarray) -> RowGroup:
+    """Return some of the rows of a group, by their positions in it."""
+
+    def some(value: Any) -> Any:
+        return value[here] if np.ndim(value) else value
+
+    return RowGroup(group.rows[here], map_numbers(some, group.inputs), group.recipe)

@@ -1,0 +1,76 @@
+"""The measured rows that travel with the package: where they are from, what is fitted to them."""
+
+import functools
+import gzip
+import importlib.resources
+import io
+import tomllib
+from typing import NamedTuple
+
+import pandas as pd
+
+from jaxroof.errors import unknown
+from jaxroof.validation.rows import table
+
+NOTHING = "nothing"  # with which `fitted` begins for a source that the fit never saw
+PEER = "simumax_b200_peer_errors"
+
+
+class Source(NamedTuple):
+    """One file of measured rows."""
+
+    title: str
+    where: str  # repository or paper, and what in it
+    fitted: str  # what of the model was made with these rows in view
+    noise: str = ""  # what is known of the spread of its measurements
+    licence: str = ""  # of the repository; the rows are figures transcribed from it
+
+
+@functools.cache
+def sources(of: str) -> dict[str, Source]:
+    """Return the sources of ``steps`` or of ``memory`` by name.
+
+    >>> sources("steps")["mt_nlg_a100"].title
+    'Megatron-Turing NLG 530B'
+    """
+    written = tomllib.loads(_folder().joinpath("sources.toml").read_text("utf-8"))
+    return {name: Source(**entry) for name, entry in written[of].items()}
+
+
+@functools.cache
+def packaged(of: str, name: str) -> pd.DataFrame:
+    """Return the rows of a source of ``steps`` or of ``memory``.
+
+    Raises: InputError with the nearest name.
+
+    >>> len(packaged("steps", "mt_nlg_a100"))
+    3
+    """
+    if name not in sources(of):
+        what = {"steps": "measured steps", "memory": "measured memory"}[of]
+        raise unknown("--source", name, f"source of {what}", sources(of))
+    return table(io.BytesIO(_unpacked(f"{of}/{name}")), name)
+
+
+def peer_errors() -> dict[str, float]:
+    """Return the errors [%] of SimuMax's own predictions of its rows, by row.
+
+    >>> round(peer_errors()["simumax-b200-01"], 2)
+    -0.28
+    """
+    frame = pd.read_csv(io.BytesIO(_unpacked(PEER)), index_col="row_id")
+    return {str(name): float(value) for name, value in frame["peer_alloc_err_pct"].items()}
+
+
+def packed_bytes(of: str) -> int:
+    """Return the bytes that the rows of ``steps`` or ``memory`` take in the package."""
+    files = _folder().joinpath("data", of).iterdir()
+    return sum(len(file.read_bytes()) for file in files)
+
+
+def _unpacked(name: str) -> bytes:
+    return gzip.decompress(_folder().joinpath("data", f"{name}.csv.gz").read_bytes())
+
+
+def _folder() -> importlib.resources.abc.Traversable:
+    return importlib.resources.files(__package__)

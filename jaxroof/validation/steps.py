@@ -1,0 +1,133 @@
+"""Predicted step times of measured runs, and their error by source, chip and regime."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from jaxroof.errors import InputError
+from jaxroof.estimators.training.interval import REGIMES, of_own_runs
+from jaxroof.estimators.training.report import TrainingReport
+from jaxroof.estimators.training.step import training
+from jaxroof.validation.rows import MEASURED_STEP, Rows, measured
+from jaxroof.validation.scores import about, furthest, packaged_rows
+
+PARTS = tuple(
+    f.name for f in dataclasses.fields(TrainingReport) if f.metadata["part_of"] == "step_time"
+)
+TIMES = {"time": "step_time", "low": "step_time_low", "high": "step_time_high"}
+OWN = ", own runs"  # of a regime, where the chip was calibrated on them
+SMALL = 0.005  # share below which a part is not worth a word
+
+
+class StepScore(NamedTuple):
+    """Errors over the rows of one source, chip and regime, in per cent."""
+
+    source: str
+    chip: str
+    regime: str
+    rows: int
+    median: float  # of the absolute errors
+    mean: float
+    p90: float
+    bias: float  # median of the signed errors
+    covered: float  # rows whose 80 % interval holds the measured time
+
+
+def step_answers(rows: Rows) -> pd.DataFrame:
+    """Return rows with their predicted steps: seconds, interval, regime, error, parts [s].
+
+    A row without a prediction has a reason; one without a measured time has no error.
+    """
+    found = about(rows)
+    found["measured"] = measured(rows.frame, MEASURED_STEP, rows.reasons)
+    columns = {name: np.full(len(found), np.nan) for name in (*TIMES, *PARTS)}
+    regimes = np.full(len(found), "", object)
+    for group in rows.groups:
+        try:
+            report = training.evaluate(group.inputs, group.recipe)
+        except InputError as error:
+            rows.reasons.update(dict.fromkeys(group.rows.tolist(), str(error)))
+            continue
+        for name in columns:
+            columns[name][group.rows] = getattr(report, TIMES.get(name, name))
+        regimes[group.rows] = _regimes(report, len(group.rows))
+    found = found.assign(**columns, regime=regimes)
+    found["error"] = found["time"] / found["measured"] - 1.0
+    found["covered"] = found["measured"].between(found["low"], found["high"])
+    found["reason"] = [rows.reasons.get(place, "") for place in range(len(found))]
+    return found
+
+
+def _regimes(report: TrainingReport, rows: int) -> list[str]:
+    """Return the regime of each row in words."""
+    low, high, places = (
+        np.broadcast_to(value, rows)
+        for value in (report.step_time_low, report.step_time_high, report.regime)
+    )
+    own = of_own_runs(low, high, places)
+    return [REGIMES[int(p)].words + OWN * bool(o) for p, o in zip(places, own, strict=True)]
+
+
+def packaged_answers(source: str | None = None) -> pd.DataFrame:
+    """Return every packaged row with its prediction, or those of one source.
+
+    Raises: InputError for a source that there is not, with the nearest name.
+
+    >>> len(packaged_answers("mt_nlg_a100"))
+    3
+    """
+    return step_answers(packaged_rows("steps", source))
+
+
+def scores(found: pd.DataFrame) -> list[StepScore]:
+    """Return the errors by source, chip and regime, in the order of the rows.
+
+    >>> [one.rows for one in scores(packaged_answers("mt_nlg_a100"))]
+    [3]
+    """
+    known = found.dropna(subset="error")
+    groups = known.groupby(["source", "chip", "regime"], sort=False)
+    return [_score(key, some) for key, some in groups]
+
+
+def regime_scores(found: pd.DataFrame) -> list[StepScore]:
+    """Return the errors by regime over all sources, and over all rows.
+
+    >>> [one.regime for one in regime_scores(packaged_answers("mt_nlg_a100"))]
+    ['not calibrated', 'all']
+    """
+    known = found.dropna(subset="error")
+    words = [one.words for one in REGIMES]
+    by_regime = dict(list(known.groupby("regime")))
+    order = [name for name in (*words, *(one + OWN for one in words)) if name in by_regime]
+    made = [_score(("all", "", name), by_regime[name]) for name in order]
+    return [*made, _score(("all", "", "all"), known)] if made else []
+
+
+def _score(key: Any, some: pd.DataFrame) -> StepScore:
+    errors = 100.0 * some["error"].to_numpy()
+    sizes = np.abs(errors)
+    numbers = (np.median(sizes), np.mean(sizes), np.quantile(sizes, 0.9), np.median(errors))
+    median, mean, p90, bias = map(float, numbers)
+    covered = 100.0 * float(some["covered"].mean())
+    return StepScore(*key, len(some), median, mean, p90, bias, covered)
+
+
+def worst(found: pd.DataFrame, most: int = 5) -> pd.DataFrame:
+    """Return the rows that are furthest off, one of each configuration."""
+    known = found.dropna(subset="error")
+    return furthest(known, np.abs(np.log1p(known["error"])), most)
+
+
+def largest_parts(parts: Mapping[str, float], most: int = 3) -> list[tuple[str, float]]:
+    """Return the largest parts, each with its share of all.
+
+    >>> largest_parts({"time_compute": 3.0, "time_bubble": 1.0}, 1)
+    [('time_compute', 0.75)]
+    """
+    total = sum(parts.values())
+    ordered = sorted(parts.items(), key=lambda part: -part[1])
+    return [(name, value / total) for name, value in ordered[:most] if value > SMALL * total]

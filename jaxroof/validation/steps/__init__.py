@@ -1,1 +1,0 @@
-"""Measured step times: what a row states, what its software does, and the error against it."""

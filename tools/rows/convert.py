@@ -1,0 +1,104 @@
+"""Write measured runs as the rows that ``jaxroof validate`` reads.
+
+python -m tools.rows.convert                         all rows of jaxroof/validation/data
+python -m tools.rows.convert steps RUNS.csv OUT.csv  one file in the common schema, of step times
+python -m tools.rows.convert memory RUNS.csv OUT.csv the same, of memory
+"""
+
+import csv
+import gzip
+import io
+import pathlib
+import sys
+from collections.abc import Callable
+
+from jaxroof.errors import InputError
+from jaxroof.estimators.training.step import training
+from jaxroof.settings import paths_of
+from tools.rows.common import Row, Settings, read
+from tools.rows.memory import measured_memory, memory_settings
+from tools.rows.steps import chip_of, measured_step, step_settings
+
+RAW = pathlib.Path(__file__).parent / "raw"
+ROWS = pathlib.Path(__file__).parents[2] / "jaxroof" / "validation" / "data"
+FIRST = ("id", "#source", "#model", "#machine", "#chip", "#group", "#refused", "#kind", "#stage")
+CHIPS = {"A100": "A100 80", "H800": "H100"}  # kinds of accelerators whose rows are scored together
+MEASURES: dict[str, tuple[Callable[[Row], Settings], Callable[[Row], Settings]]] = {
+    "steps": (step_settings, measured_step),
+    "memory": (memory_settings, measured_memory),
+}
+
+
+def converted(rows: list[Row], of: str) -> str:
+    """Return rows in the common schema as rows of inputs: CSV, the columns that some row needs."""
+    lines = [_line(row, *MEASURES[of]) for row in rows]
+    names = dict.fromkeys(name for line in lines for name in line)
+    kept = [n for n in names if any(line[n] != _usual(n) for line in lines if n in line)]
+    kept.sort(key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
+    written = io.StringIO()
+    table = csv.DictWriter(written, kept, extrasaction="ignore", lineterminator="\n")
+    table.writeheader()
+    for line in lines:
+        filled = line if line["#refused"] else {name: _usual(name) for name in kept} | line
+        table.writerow({name: _cell(value) for name, value in filled.items()})
+    return written.getvalue()
+
+
+def _line(row: Row, settings: Callable[[Row], Settings], measured: Callable) -> Settings:
+    """Return the inputs of a row with its names, or the reason why it has none."""
+    cells = row.cells
+    notes = {"#source": "source", "#model": "model", "#machine": "system", "#group": "split_group"}
+    line: Settings = {"id": cells["row_id"]}
+    line |= {name: cells.get(column, "") for name, column in notes.items()}
+    line |= {"#chip": "", "#refused": ""}
+    try:
+        kind = chip_of(row)
+        line["#chip"] = CHIPS.get(kind, kind)
+    except InputError:  # rows of memory have others too
+        pass
+    try:
+        return line | settings(row) | measured(row)
+    except InputError as error:
+        return line | {"#refused": str(error)}
+
+
+def _usual(name: str) -> float | str | None:
+    """Return what an input is where no column says it; notes are blank."""
+    if name.startswith("#"):
+        return ""
+    choices = {key: getattr(value, "value", value) for key, value in vars(training.recipe).items()}
+    if name in choices:
+        return choices[name]
+    field = dict(paths_of(training.inputs)).get(name)
+    return None if field is None else field.metadata.get("default")
+
+
+def _cell(value: float | str | None) -> str:
+    if isinstance(value, str) or value is None:
+        return value or ""
+    return repr(float(value)).removesuffix(".0")
+
+
+def packaged() -> dict[str, str]:
+    """Return the text of every packaged file, by its place below ``ROWS``."""
+    found = {}
+    for path in sorted(RAW.glob("*/*.csv.gz")):
+        for of in path.parent.name.split("+"):
+            found[f"{of}/{path.name}"] = converted(read(path), of)
+    return found
+
+
+def main(given: list[str]) -> None:
+    """Convert all packaged rows, or those of one file."""
+    if given:
+        of, runs, output = given
+        pathlib.Path(output).write_text(converted(read(pathlib.Path(runs)), of), encoding="utf-8")
+        return
+    for name, text in packaged().items():
+        path = ROWS / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(gzip.compress(text.encode(), mtime=0))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,214 @@
+"""Measured steps as inputs of ``training`` by path, with what a blank cell means.
+
+Source: docs/models/training_step_today.md, section 9.
+"""
+
+import re
+from collections.abc import Mapping
+
+from jaxroof.errors import refusal
+from tools.rows.common import Row, Settings, count, number, text
+from tools.rows.models import by_path
+from tools.rows.software import software_of, stated_software
+
+GATED = ("llama", "internlm", "mistral", "mixtral", "qwen", "gemma", "grok")
+CHIPS = ("GB300", "GB200", "B300", "B200", "H200", "H100", "H800", "A100")
+SYSTEMS = {  # chip -> system of the catalogue
+    "A100 40": "a100-40-sxm",
+    "A100": "a100-80-sxm",
+    "H100": "h100-nvs8",
+    "H800": "h100-nvs8",
+    "H200": "h200-141-sxm",
+    "B200": "b200-180-sxm",
+    "GB200": "gb200-nvl72",
+    "B300": "gb300-nvl72",
+    "GB300": "gb300-nvl72",
+}
+NETWORKS = {  # source -> network of one accelerator [B/s]
+    "vTrain": 12.5e9,
+    "BigScience": 6.25e9,
+    "InternEvo": 6.25e9,
+    "MaxText": 25e9,
+}
+LATENT = {
+    "head_size": 192.0,
+    "q_rank": 1536.0,
+    "kv_rank": 512.0,
+    "nope_size": 128.0,
+    "rope_size": 64.0,
+    "value_size": 128.0,
+}
+ROUTED = {  # beginning of a name -> numbers that no column states
+    "DeepSeek-V3": {
+        **LATENT,
+        "expert_feedforward": 2048.0,
+        "shared_feedforward": 2048.0,
+        "first_dense_layers": 3.0,
+        "mtp_layers": 1.0,
+    },
+    "DeepSeek-V2": {
+        **LATENT,
+        "expert_feedforward": 1536.0,
+        "shared_feedforward": 3072.0,
+        "first_dense_layers": 1.0,
+    },
+    "Kimi K2": {
+        **LATENT,
+        "expert_feedforward": 2048.0,
+        "shared_feedforward": 2048.0,
+        "first_dense_layers": 1.0,
+    },
+}
+STRONG = "figure"  # of the Megatron-LM README: strong scaling at one split
+
+
+def step_settings(row: Row) -> Settings:
+    """Return the inputs of a measured step, and what of it stands beside them.
+
+    Raises: InputError that names the column for what is lacking or not modelled.
+    """
+    if row.cells.get("task", "pretrain") == "LoRA":
+        raise refusal("task", "LoRA: not modelled; expected pretrain or SFT")
+    kind = chip_of(row)
+    model = model_of(row)
+    routed = model["experts"] > 0.0
+    settings: Settings = {
+        "system": SYSTEMS[kind],
+        **_network(text(row, "source")),
+        **by_path(model),
+        **choices_of(row, model),
+        **stated_software(row, kind.split()[0], routed),
+    }
+    settings |= plan_of(row, model, float(settings.get("plan.zero_stage", 1.0)))
+    return settings
+
+
+def measured_step(row: Row) -> Settings:
+    """Return the seconds of a step that a row states, if it states any."""
+    for column in ("derived_step_time_s", "measured_step_time_s"):
+        if column in row.cells:
+            return {"#measured_step_time_s": number(row, column)}
+    return {}
+
+
+def _network(source: str) -> Settings:
+    """Return the network of one accelerator, where it is not that of the catalogue."""
+    for name, rate in NETWORKS.items():
+        if source.startswith(name):
+            return {"system.slow_bandwidth": rate, "system.nics": 1.0}
+    return {}
+
+
+def chip_of(row: Row) -> str:
+    """Return the kind of accelerator of a row.
+
+    Raises: InputError if the system names none of those that are known.
+    """
+    stated = text(row, "system")
+    for name in CHIPS:
+        if re.search(rf"(?<![A-Z]){name}(?!\d)", stated):
+            small = name == "A100" and re.search(r"40 ?GB", stated)
+            return "A100 40" if small else name
+    raise refusal("system", f"{stated}: not calibrated; expected one of {', '.join(CHIPS)}")
+
+
+def model_of(row: Row) -> dict[str, float]:
+    """Return the shape of a row's model; a blank cell is what GPT has.
+
+    Raises: InputError if layers or width are lacking.
+    """
+    name = row.cells.get("model", "")
+    layers, hidden = count(row, "layers"), count(row, "hidden")
+    heads = count(row, "heads", max(1.0, hidden // 128.0))
+    feedforward = count(row, "ffn", 4.0 * hidden)
+    experts = count(row, "moe_experts", 0.0) if "moe_experts" in row.cells else 0.0
+    known = next((more for start, more in ROUTED.items() if name.startswith(start)), {})
+    size = hidden / heads
+    if name.startswith("Qwen3"):
+        size = 128.0
+    if name.startswith("gpt-oss"):
+        size = 64.0
+    model = {
+        "layers": layers,
+        "hidden": hidden,
+        "heads": heads,
+        "kv_heads": count(row, "kv_heads", heads),
+        "head_size": size,
+        "feedforward": feedforward,
+        "vocabulary": count(row, "vocab", 50257.0),
+        "sequence": count(row, "seq", 2048.0),
+        "experts": experts,
+        "active_experts": count(row, "moe_topk", 1.0) if experts else 0.0,
+        **dict.fromkeys(("expert_feedforward", "shared_feedforward", "first_dense_layers"), 0.0),
+        "mtp_layers": 0.0,
+    }
+    if experts:
+        shared = feedforward if name.startswith("Llama 4") else 0.0
+        model |= {"expert_feedforward": feedforward, "shared_feedforward": shared, **known}
+        if "cut" in name:
+            model["mtp_layers"] = 0.0
+            model["first_dense_layers"] = min(model["first_dense_layers"], 1.0)
+        if software_of(row) == "automodel":
+            model["mtp_layers"] = 0.0
+    return model
+
+
+def choices_of(row: Row, model: Mapping[str, float]) -> Settings:
+    """Return the structural choices of a row's model, and its learned positions.
+
+    Assumes: a model without a gate is of GPT's kind, its head tied, its positions learned.
+    """
+    name = row.cells.get("model", "").casefold()
+    gated = model["experts"] > 0.0 or any(word in name for word in GATED)
+    return {
+        "attention": "latent" if "kv_rank" in model else "heads",
+        "mlp": "gated" if gated else "plain",
+        "embeddings": "separate" if gated else "tied",
+        "model.positions": 0.0 if gated else model["sequence"],
+    }
+
+
+def plan_of(row: Row, model: Mapping[str, float], zero_stage: float) -> Settings:
+    """Return the plan of a row, and the sequences of a step.
+
+    Raises: InputError if its degrees contradict its accelerators, or none is stated.
+    """
+    source, stated = text(row, "source"), row.cells
+    strong = source.startswith("Megatron-LM README") and STRONG in source
+    if source.startswith("NVIDIA DGX Cloud") and not {"tp", "pp"} & set(stated):
+        raise refusal("tp", "neither tp nor pp is stated")
+    tensor = count(row, "tp", 8.0 if strong else 1.0)
+    pipeline = count(row, "pp", 6.0 if strong else 1.0)
+    context = count(row, "cp", 1.0)
+    batch, gpus = count(row, "gbs"), count(row, "gpus")
+    data = gpus / (tensor * pipeline * context)
+    if data != int(data):
+        raise refusal("gpus", f"given {gpus:.0f}, which tp pp cp do not divide")
+    interleave = count(row, "vp", _chunks(row, model["layers"], pipeline))
+    share = batch / data
+    usual = share if zero_stage > 1.5 else 1.0 if pipeline > 1.0 else min(4.0, share)
+    microbatch = number(row, "mbs", usual)
+    if data * microbatch > batch:
+        said = f"{microbatch:g} sequences on each of {data:.0f} replicas"
+        raise refusal("gbs", f"given {batch:.0f}, fewer than {said}")
+    return {
+        "global_batch": batch,
+        "plan.tensor": tensor,
+        "plan.pipeline": pipeline,
+        "plan.data": data,
+        "plan.context": context,
+        "plan.interleave": interleave if pipeline > 1.0 else 1.0,
+        "plan.microbatch": microbatch,
+        "plan.expert": count(row, "ep", 1.0) if model["experts"] else 1.0,
+    }
+
+
+def _chunks(row: Row, layers: float, pipeline: float) -> float:
+    """Return the chunks of layers on a rank where a row states none."""
+    source = text(row, "source")
+    if source.startswith("Megatron-LM README"):
+        return layers / pipeline  # a layer a chunk
+    if source.startswith("Llama 3 technical report"):
+        return 8.0
+    nemotron = "340" in row.cells.get("model", "")
+    return 12.0 if source.startswith("NVIDIA DGX Cloud") and nemotron else 1.0
