@@ -61,8 +61,8 @@ from jaxroof.io.formats import write as write
 from jaxroof.records import quantity as quantity
 from jaxroof.records import record as record
 from jaxroof.records import replace_at as replace_at
-from jaxroof.validation.steps.calibration import calibrate as calibrate
-from jaxroof.validation.steps.chip_file import calibrated_chip as calibrated_chip
+from jaxroof.validation.calibration.chip_file import calibrated_chip as calibrated_chip
+from jaxroof.validation.calibration.fit import calibrate as calibrate
 from jaxroof.views import plots as plot
 from jaxroof.views.report import report as report
 

@@ -15,10 +15,11 @@ Examples:
   jaxroof calibrate runs.csv --system h100-nvs8
   jaxroof calibrate runs.csv --system h100-nvs8 -o mine.toml
 
-A row is a measured run (columns in docs/validation_memory.md) of one kind of accelerator, whose
-column source begins with a software such as megatron-core, nemo or torchtitan. First comes the
-factor by which its steps take longer than predicted, then the constants that the rows tell; what
-they do not tell stays as it is. The file is a system like any other: --system mine.toml.
+A row is a measured run: its columns are inputs of training, as evaluate reads them, and
+#measured_step_time_s, the seconds of a step. Columns such as software.year and attention_kernel say
+what software it was. First comes the factor by which its steps take longer than predicted, then the
+constants that the rows tell; what they do not tell stays as it is. The file is a system like any
+other: --system mine.toml.
 """,
 )
 @click.argument("file", metavar="ROWS.csv")

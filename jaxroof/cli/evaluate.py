@@ -26,9 +26,9 @@ heading or in the cell: system.hbm_bandwidth [GB/s]), a name of the catalogue (m
 choice (split), a degree (tp), a letter (B) or the precision (of training). Columns named id, or
 with a # first, are notes.
 
-With --schema measured a row is a measured run (docs/validation_memory.md); answers are its memory
-and its step time with an 80 % interval, errors where they were measured, and the reason where a row
-lacks something.
+With --schema measured a row of training is a measured run, with columns such as
+#measured_step_time_s (docs/validation_memory.md); answers are its memory and its step time with an
+80 % interval, errors where they were measured, and the reason where a row lacks something.
 """,
 )
 @click.argument("estimator", metavar="ESTIMATOR")
@@ -40,7 +40,7 @@ lacks something.
 @click.option(
     "--set", "sets", multiple=True, metavar="PATH=VALUE", help="Give a value that all rows share."
 )
-@click.option("--schema", metavar="NAME", help="What the columns are: measured (runs).")
+@click.option("--schema", metavar="NAME", help="What the rows are: measured (runs).")
 @click.option(
     "--chip", metavar="NAME", help="A calibrated chip for measured runs, such as mine.toml."
 )

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from jaxroof.analyses.fit import BOUNDS, DENSE, EXPERTS
-from jaxroof.analyses.fit_legality import refuse_illegal
 from jaxroof.catalog.system import System, usable_memory
 from jaxroof.engine.runs.row_programs import RowGroup
 from jaxroof.errors import InputError, refusal, shown, unknown
@@ -22,6 +21,7 @@ from jaxroof.estimators.training.fsdp2_memory import (
 )
 from jaxroof.estimators.training.fullest_stage import TERMS
 from jaxroof.estimators.training.legality import verdicts
+from jaxroof.estimators.training.legality_words import refuse_illegal
 from jaxroof.estimators.training.memory_2021 import PEAKS, Engine, stage_2021
 from jaxroof.estimators.training.memory_inputs import MemoryInputs
 from jaxroof.estimators.training.memory_recipe import MemoryRecipe, Module, Recompute

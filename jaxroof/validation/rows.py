@@ -177,13 +177,12 @@ def _together(groups: Sequence[RowGroup]) -> RowGroup:
     return RowGroup(np.concatenate([one.rows for one in groups]), inputs, groups[0].recipe)
 
 
-def on_system(name: str, chip: str | None = None) -> System:
-    """Return a system with its chip, or with another one; without, if no run of it was fitted."""
+def on_system(name: str) -> System:
+    """Return a system with its chip, or without one where no run of it was fitted."""
     try:
-        found = lookup.training_system(name)
+        return lookup.training_system(name)
     except NoAnswer:
-        found = lookup.device(name)
-    return found if chip is None else dataclasses.replace(found, chip=lookup.chip_of(name, chip))
+        return lookup.device(name)
 
 
 def measured(frame: pd.DataFrame, name: str, reasons: dict[int, str]) -> np.ndarray:

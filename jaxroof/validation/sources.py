@@ -69,6 +69,9 @@ def packed_bytes(of: str) -> int:
 
 
 def _unpacked(name: str) -> bytes:
+    plain = _folder().joinpath("data", f"{name}.csv")
+    if plain.is_file():
+        return plain.read_bytes()
     return gzip.decompress(_folder().joinpath("data", f"{name}.csv.gz").read_bytes())
 
 

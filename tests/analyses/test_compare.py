@@ -15,7 +15,7 @@ from jaxroof.estimators.training.interval import (
     Uncertain,
     chance_sooner,
 )
-from jaxroof.validation.steps.scores import kind_of, packaged_answers
+from jaxroof.validation.steps import packaged_answers
 
 ASKED: dict[str, Any] = {"model": "llama3-8b", "global_batch": 64, "where": "tp<=2,pp=1,off=0"}
 UNLIKE = ["h800-nvs8:16:fp8", "gb200-nvl72:8:mxfp8", "h100-nvs8:32"]
@@ -116,12 +116,9 @@ def test_pairs_of_measured_runs_lie_inside_as_often_as_promised() -> None:
     """Pairs of one source and model on other chips or precisions: 80 % inside, 50 % inside."""
     width = {one.words: (one.half_widths[1], place) for place, one in enumerate(REGIMES)}
     chances = []
-    for rows in packaged_answers().values():
-        known = [
-            (one.row.cells.get("model"), (kind_of(one.row), one.regime), np.log1p(one.error))
-            for one in rows
-            if one.error is not None
-        ]
+    for _, rows in packaged_answers().dropna(subset="error").groupby("source"):
+        kinds = zip(rows["chip"], rows["regime"], strict=True)
+        known = list(zip(rows["model"], kinds, np.log1p(rows["error"]), strict=True))
         for (model, kind, error), (another, other, beside) in itertools.combinations(known, 2):
             if model == another and kind != other:
                 chances.append((error, *width[kind[1]], beside, *width[other[1]]))

@@ -9,8 +9,8 @@ import pytest
 import xarray as xr
 
 import jaxroof as jr
-from jaxroof.validation.measured_rows import read_table
-from jaxroof.validation.steps.calibration import Calibration
+from jaxroof.validation.calibration.fit import Calibration
+from jaxroof.validation.rows import table_of
 
 PLAN: dict[str, Any] = {
     "model": "llama3-8b", "system": "h100-nvs8", "global_batch": 16, "tp": 2, "pp": 2, "mb": 1
@@ -70,9 +70,9 @@ def runs(tmp_path: Path) -> Path:
 
 def test_calibrate_takes_a_file_or_a_table(runs: Path) -> None:
     found = jr.calibrate(pandas.read_csv(runs).head(2), "a100-80-sxm")
-    few = read_table(runs).rows[:2]
+    few = table_of(runs)[:2]
     assert jr.calibrate(few, "a100-80-sxm").fields == found.fields
-    assert [one.row.cells["row_id"] for one in found.rows] == ["bigsci-033", "bigsci-052"]
+    assert [one.name for one in found.rows] == ["bigsci-033", "bigsci-052"]
 
 
 def test_the_chip_of_a_calibration_is_that_of_its_file(

@@ -10,10 +10,11 @@ import xarray as xr
 
 import jaxroof as jr
 from jaxroof import catalog
-from jaxroof.validation.memory.sources import packaged
+from tools.rows.common import read
+from tools.rows.convert import RAW
 
 FSDP2 = {row["row_id"]: row for row in golden.rows("memory_fsdp2")}
-RUNS = {row.cells["row_id"]: row.cells for row in packaged("torchtitan_logs").rows}
+RUNS = {row.cells["row_id"]: row.cells for row in read(RAW / "memory" / "torchtitan_logs.csv.gz")}
 NAMED = {"Llama3 8B": "llama3-8b", "Qwen3 32B": "qwen3-32b"}
 
 
@@ -100,7 +101,7 @@ def test_stages_of_2021_are_the_golden_peaks() -> None:
     """The 16 stages of one log, by the public road; reserved is 22 % more."""
     row = next(
         row.cells
-        for row in packaged("bigscience_2021_logs").rows
+        for row in read(RAW / "memory" / "bigscience_2021_logs.csv.gz")
         if "base_n16" in row.cells["row_id"]
     )
     group = {

@@ -12,9 +12,9 @@ import pytest
 
 from jaxroof.catalog import lookup
 from jaxroof.cli import progress
-from jaxroof.validation.memory import sources
+from jaxroof.validation import sources
 
-BIGSCIENCE = pathlib.Path(sources.__file__).parent / "data" / "bigscience_a100.csv.gz"
+BIGSCIENCE = pathlib.Path(sources.__file__).parent / "data" / "steps" / "bigscience_a100.csv.gz"
 
 
 @pytest.fixture
@@ -69,11 +69,11 @@ def changed(path, place, column, value):
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-    return rows[place]["row_id"]
+    return rows[place]["id"]
 
 
 def test_a_row_far_from_the_others_is_named(jaxroof, rows):
-    name = changed(rows, 2, "derived_step_time_s", "360000")
+    name = changed(rows, 2, "#measured_step_time_s", "360000")
     said = jaxroof(f"calibrate {rows} --system a100-80-sxm").words
     assert re.search(rf"Check row {name} \(line 4\): it took [\d,.e+]+ times as long as", said)
     assert said.count("Check row") == 1
@@ -83,12 +83,17 @@ def test_a_row_far_from_the_others_is_named(jaxroof, rows):
 
 def test_a_column_that_nothing_reads_is_said(jaxroof, rows):
     text = rows.read_text(encoding="utf-8")
-    text = text.replace("derived_step_time_s", "step_seconds", 1)
-    rows.write_text(text.replace("measured_step_time_s", "other", 1), encoding="utf-8")
-    ended = jaxroof(f"calibrate {rows} --system a100-80-sxm")
-    assert ended.code == 2
-    assert "measured_step_time_s: blank; expected seconds of a step" in ended.err
-    assert "step_seconds" in ended.err
+    for name, said in (
+        ("step_seconds", "step_seconds: no such input of training"),
+        (
+            "#step_seconds",
+            "no row can be used; the first, bigsci-033: #measured_step_time_s: blank",
+        ),
+    ):
+        rows.write_text(text.replace("#measured_step_time_s", name, 1), encoding="utf-8")
+        ended = jaxroof(f"calibrate {rows} --system a100-80-sxm")
+        assert ended.code == 2
+        assert said in ended.err
 
 
 def test_what_takes_long_says_what_it_does(capsys, monkeypatch):

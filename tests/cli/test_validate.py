@@ -7,10 +7,10 @@ import re
 
 import pytest
 
-from jaxroof.validation.memory import sources
-from jaxroof.validation.memory.sources import packaged
+from jaxroof.validation import sources
+from jaxroof.validation.sources import packaged
 
-DATA = pathlib.Path(sources.__file__).parent / "data"
+DATA = pathlib.Path(sources.__file__).parent / "data" / "memory"
 
 
 @pytest.fixture
@@ -95,9 +95,7 @@ def test_measured_rows_are_answered(jaxroof, measured, tmp_path):
     assert said.code == 0
     with open(tmp_path / "out.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [row["row_id"] for row in rows] == [
-        row.cells["row_id"] for row in packaged("torchtitan").rows
-    ]
+    assert [row["id"] for row in rows] == packaged("memory", "torchtitan")["id"].tolist()
     answered = [row for row in rows if not row["reason"]]
     assert 20 < len(answered) < len(rows)
     assert all(row["fits"] == "yes" for row in answered), "they ran"
@@ -105,7 +103,7 @@ def test_measured_rows_are_answered(jaxroof, measured, tmp_path):
     assert words in said.words
     for row in rows:
         assert bool(row["predicted_reserved_bytes"]) != bool(row["reason"])
-        assert bool(row["error_percent"]) <= bool(row["measured_peak_memory_bytes"])
+        assert bool(row["error_percent"]) <= bool(row["#measured_reserved_bytes"])
 
 
 def test_the_first_rows_are_printed(jaxroof, measured):
@@ -117,41 +115,35 @@ def test_the_first_rows_are_printed(jaxroof, measured):
 
 
 def test_no_answer_at_all_is_one_line(jaxroof, measured):
-    def change(text):
-        return text.replace("BF16", "FP8").replace('"B200-SXM', '"Trainium')
-
-    path = measured("simumax_b200", change)
+    path = measured("simumax_b200", lambda text: text.replace("b200-180-sxm", "trainium"))
     said = jaxroof(f"evaluate training {path} --schema measured")
     assert said.code == 2
-    assert "no row has an answer; the first: memory: precision: FP8" in said.err
-    assert "; step time: system: Trainium" in said.err
+    assert "no row has an answer; the first: memory: system: trainium: no such" in said.err
 
 
 def test_a_row_without_memory_has_a_step_time(jaxroof, measured, tmp_path):
-    path = measured("simumax_b200", lambda text: text.replace("BF16", "FP8"))
+    path = measured("simumax_b200", lambda text: text.replace(",max,", ",7,"))
     said = jaxroof(f"evaluate training {path} --schema measured -o out.csv")
-    assert said.code == 0
+    assert said.code == 0, said.err
     assert "Memory: 0 of 23 rows answered" in said.words
     with open(tmp_path / "out.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     for row in rows:
-        assert row["reason"].startswith("precision: FP8")
+        assert row["reason"].startswith("#stage: no such stage, given '7'")
         assert not row["step_reason"]
         low, time, high = (
             float(row[name])
             for name in ("step_time_low", "predicted_step_time_s", "step_time_high")
         )
         assert low < time < high
-        error = 100.0 * (time / float(row["derived_step_time_s"]) - 1.0)
-        assert float(row["step_error_percent"]) == pytest.approx(error, abs=1e-4)
         parts = [float(row[name]) for name in row if name.startswith("time_")]
         assert len(parts) == 9
         assert sum(parts) == pytest.approx(time)
-    assert {row["regime"] for row in rows} == {"dense, 8 or 4 bit", "experts"}
+    assert {row["regime"] for row in rows} == {"dense, 16 bit", "experts"}
 
 
 def test_a_name_twice_is_named(jaxroof, measured):
     path = measured("simumax_b200", lambda text: text.replace("simumax-b200-02", "simumax-b200-01"))
     said = jaxroof(f"evaluate training {path} --schema measured")
     assert (said.code, said.out) == (2, "")
-    assert "line 3: row_id: 'simumax-b200-01' is line 2 too" in said.err
+    assert "line 3: id: 'simumax-b200-01' is line 2 too" in said.err

@@ -13,7 +13,7 @@ from jaxroof.estimators.training.stage_states import padded_vocabulary
 from jaxroof.formulas import memory_activations as saved
 from jaxroof.formulas import memory_in_flight as flights
 from jaxroof.formulas import memory_layout as layout
-from jaxroof.validation.memory.plans import workspace
+from tools.rows.plans import workspace
 
 GPT3 = {"heads": 96.0, "sequence": 2048.0, "context": 1.0, "microbatch": 1.0}
 HIDDEN, FEEDFORWARD, MIB = 12288.0, 49152.0, 2.0**20

@@ -29,7 +29,7 @@ from jaxroof import cli
 from jaxroof.cli import process
 from jaxroof.io import chunk_manifest, stored_format, zarr_store
 from jaxroof.limits import MEMORY
-from jaxroof.validation.memory import sources
+from jaxroof.validation import sources
 
 CASES = int(os.environ.get("JAXROOF_FUZZ", "0"))
 DAILY = 240  # cases in all
@@ -195,7 +195,7 @@ TRAINING_ROWS = """model,system,gpus,global_batch,dp,tp,pp,zero,model.layers,sys
 llama3-8b,h100-nvs8,8,64,2,2,2,1,32,90 %
 gpt3-175b,h100-nvs8,64,64,1,8,8,0,96,0.8
 """
-BIGSCIENCE = pathlib.Path(sources.__file__).parent / "data" / "bigscience_a100.csv.gz"
+BIGSCIENCE = pathlib.Path(sources.__file__).parent / "data" / "steps" / "bigscience_a100.csv.gz"
 MEASURED = "\n".join(gzip.decompress(BIGSCIENCE.read_bytes()).decode().splitlines()[:30:8]) + "\n"
 LINES = [
     "search --model llama3-8b --system h100-nvs8 --gpus 8 --batch 8 --top 2 --where off=0",

@@ -18,64 +18,19 @@ from jaxroof.app.answers import plans as page
 from jaxroof.app.answers import share
 from jaxroof.app.state import START, with_change, with_choice
 from jaxroof.catalog import lookup
+from jaxroof.engine.runs.row_programs import RowGroup
 from jaxroof.errors import InputError
-from jaxroof.estimators.training.software import Framework
 from jaxroof.estimators.training.step import training
-from jaxroof.validation.measured_rows import Row
-from jaxroof.validation.steps.scores import packaged_answers
-from jaxroof.validation.steps.sources import packaged
-from jaxroof.validation.steps.step_rows import step_row
+from jaxroof.records import replace_at
+from jaxroof.validation.rows import taken
+from jaxroof.validation.scores import packaged_rows
+from jaxroof.validation.steps import step_answers
 
 # ---- Measured rows ------------------------------------------------------------------------------
 
-MOVED = ("system", "precision")  # texts that an axis has as points
 OF_MODEL = ("attention", "mlp", "embeddings")  # choices that a model of the catalogue brings
 SIZES = ("layers", "hidden", "feedforward", "heads", "kv_heads", "head_size", "vocabulary")
 RESULTS = {"step_time": "time", "step_time_low": "low", "step_time_high": "high"}
-
-
-@functools.cache
-def measured():
-    """Return one packaged row of every configuration, as validate answers it."""
-    every = [one for some in packaged_answers().values() for one in some if one.step is not None]
-    return list({frozenset(one.step.settings.items()): one for one in every}.values())
-
-
-def alike(answers, extra=lambda one: ()):
-    """Yield answers whose settings differ in numbers and in points of an axis alone."""
-    apart = collections.defaultdict(list)
-    for one in answers:
-        said = {
-            name: value if isinstance(value, str) and name not in MOVED else ""
-            for name, value in one.step.settings.items()
-        }
-        apart[frozenset(said.items()), extra(one)].append(one)
-    for (_, more), some in apart.items():
-        yield more, some
-
-
-def asked_together(some, leave_out=(), **more):
-    """Return what jr.evaluate answers to rows, each a point of one axis."""
-    first = some[0].step.settings
-    fixed = {k: v for k, v in first.items() if isinstance(v, str) and k not in MOVED}
-    moved = {k: [one.step.settings[k] for one in some] for k in first if k not in fixed}
-    moved = {k: v for k, v in moved.items() if k not in leave_out}
-    fixed = {k: v for k, v in fixed.items() if k not in leave_out}
-    return jr.evaluate("training", fixed, axes={"row": moved}, **more)
-
-
-def assert_same(data, some):
-    for result, field in RESULTS.items():
-        found = np.broadcast_to(data[result].values, len(some))
-        expected = [getattr(one, field) for one in some]
-        np.testing.assert_allclose(found, expected, rtol=1e-12, err_msg=result)
-
-
-def test_every_measured_row_is_a_question_that_anybody_can_ask():
-    """What validate prints of a row is what jr.evaluate answers to the inputs of the row."""
-    assert len(measured()) > 1300
-    for _, some in alike(measured()):
-        assert_same(asked_together(some), some)
 
 
 @functools.cache
@@ -89,22 +44,30 @@ def by_sizes():
     return found
 
 
-def name_of(one):
-    """Return the model of the catalogue that a row ran, empty if there is none."""
-    settings = one.step.settings
-    sizes = tuple(settings[f"model.{size}"] for size in (*SIZES, "experts", "mtp_layers"))
-    return by_sizes().get((sizes, tuple(settings[key] for key in OF_MODEL)), "")
-
-
 def test_rows_of_models_of_the_catalogue_are_answered_by_name():
     """A model by its name has the time that a row has whose columns state its sizes."""
-    named = [(name, some) for name, some in alike(measured(), name_of) if name]
-    assert {"deepseek-v3", "llama3-8b", "llama3.1-405b", "mixtral-8x22b"} <= {n for n, _ in named}
-    assert sum(len(some) for _, some in named) > 200
-    for name, some in named:
-        stated = [k for k in some[0].step.settings if k.startswith("model.") or k in OF_MODEL]
-        stated.remove("model.sequence")
-        assert_same(asked_together(some, stated, model=name), some)
+    rows = packaged_rows("steps")
+    found, seen = step_answers(rows), collections.Counter()
+    for places, inputs, recipe in rows.groups:
+        sizes = [getattr(inputs.model, size) for size in (*SIZES, "experts", "mtp_layers")]
+        choices = tuple(getattr(recipe, key).value for key in OF_MODEL)
+        lines = list(zip(*(np.broadcast_to(size, len(places)) for size in sizes), strict=True))
+        names = np.array([by_sizes().get((line, choices), "") for line in lines])
+        for name in {*names.tolist()} - {""}:
+            here = np.flatnonzero(names == name)
+            some = taken(RowGroup(places, inputs, recipe), here)
+            model = replace_at(lookup.architecture(name), "sequence", some.inputs.model.sequence)
+            report = training.evaluate(replace_at(some.inputs, "model", model), recipe)
+            for result, column in RESULTS.items():
+                np.testing.assert_allclose(
+                    np.broadcast_to(getattr(report, result), len(here)),
+                    found[column].to_numpy()[some.rows],
+                    rtol=1e-12,
+                    err_msg=name,
+                )
+            seen[name] += len(here)
+    assert {"deepseek-v3", "llama3-8b", "llama3.1-405b", "mixtral-8x22b"} <= {*seen}
+    assert seen.total() > 200
 
 
 def test_an_axis_of_machines_leaves_each_its_number_formats():
@@ -129,34 +92,33 @@ def test_an_axis_may_have_one_number_format():
 # ---- Calibration --------------------------------------------------------------------------------
 
 USER = """\
-row_id,source,model,layers,hidden,ffn,heads,kv_heads,vocab,seq,system,gpus,precision,tp,pp,vp,\
-gbs,mbs,date_version,measured_step_time_s
-r1,megatron-core,Llama 3 8B,{model},H100 80GB,64,{precision},2,1,,256,1,{date},4.1
-r2,megatron-core,Llama 3 8B,{model},H100 80GB,64,{precision},2,2,4,256,1,{date},4.3
+id,model,global_batch,tp,dp,pp,vp,mb,precision{more},#measured_step_time_s
+r1,llama3-8b,256,2,32,1,1,1,{precision}{year},4.1
+r2,llama3-8b,256,2,16,2,4,1,{precision}{year},4.3
 """
-LLAMA3_8B = "32,4096,14336,32,8,128256,8192"
 OWN_PLANS = {
     "r1": "dp=32,tp=2,cp=1,pp=1,vp=1,sp=1,mb=1,zero=1,rc=0,off=0",
     "r2": "dp=16,tp=2,cp=1,pp=2,vp=4,sp=1,mb=1,zero=1,rc=0,off=0",
 }
 
 
-@pytest.mark.parametrize("precision", ["BF16", "FP8"])
-@pytest.mark.parametrize("date", ["", "24.03"])
-def test_a_calibrated_file_gives_what_calibrate_printed(date, precision, jaxroof, tmp_path):
+@pytest.mark.parametrize("precision", ["bf16", "fp8"])
+@pytest.mark.parametrize("year", ["", "2024.2"])
+def test_a_calibrated_file_gives_what_calibrate_printed(year, precision, jaxroof, tmp_path):
     """A search and jr.evaluate with the file, asked as calibrate says, have its fitted seconds."""
-    text = USER.format(model=LLAMA3_8B, date=date, precision=precision)
+    more, cell = (",software.year", f",{year}") if year else ("", "")
+    text = USER.format(more=more, precision=precision, year=cell)
     (tmp_path / "runs.csv").write_text(text, encoding="utf-8")
     said = jaxroof("calibrate runs.csv --system h100-nvs8 -o mine.toml --json")
     assert said.code == 0, said.err
     fitted = json.loads(said.out)
     rows = csv.DictReader(text.splitlines())
-    settings = [*fitted["asked_software"], f"precision={precision.lower()}"]
-    assert (len(settings) > 1) == bool(date)
+    settings = [*fitted["asked_software"], f"precision={precision}"]
+    assert (len(settings) > 1) == bool(year)
     sets = " ".join(f"--set {one}" for one in settings)
     for row, error in zip(rows, fitted["error_fit_percent"], strict=True):
-        seconds = float(row["measured_step_time_s"]) * (1.0 + error / 100.0)
-        own = OWN_PLANS[row["row_id"]]
+        seconds = float(row["#measured_step_time_s"]) * (1.0 + error / 100.0)
+        own = OWN_PLANS[row["id"]]
         question = f"--model llama3-8b --system mine.toml --gpus 64 --batch 256 {sets}"
         said = jaxroof(f"search {question} --mine {own} --where tp=2,cp=1,off=0 --json")
         assert said.code == 0, said.err
@@ -168,13 +130,6 @@ def test_a_calibrated_file_gives_what_calibrate_printed(date, precision, jaxroof
             **dict(one.split("=") for one in (*settings, *own.split(","))),
         )
         assert float(again.step_time) == pytest.approx(seconds, rel=1e-9)
-
-
-def test_a_row_without_a_date_is_of_the_software_of_a_question():
-    row = next(one for one in packaged("nemo_releases").rows if "date_version" in one.cells)
-    blank = Row(2, {name: cell for name, cell in row.cells.items() if name != "date_version"})
-    assert step_row(blank).settings["software.year"] == Framework().year
-    assert step_row(row).settings["software.year"] < Framework().year
 
 
 # ---- Twenty questions ---------------------------------------------------------------------------

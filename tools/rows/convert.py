@@ -6,6 +6,7 @@ python -m tools.rows.convert memory RUNS.csv OUT.csv the same, of memory
 """
 
 import csv
+import functools
 import gzip
 import io
 import pathlib
@@ -62,11 +63,12 @@ def _line(row: Row, settings: Callable[[Row], Settings], measured: Callable) -> 
         return line | {"#refused": str(error)}
 
 
+@functools.cache
 def _usual(name: str) -> float | str | None:
     """Return what an input is where no column says it; notes are blank."""
     if name.startswith("#"):
         return ""
-    choices = {key: getattr(value, "value", value) for key, value in vars(training.recipe).items()}
+    choices = {n: getattr(one, "value", one) for n, one in vars(training.recipe).items()}
     if name in choices:
         return choices[name]
     field = dict(paths_of(training.inputs)).get(name)

@@ -110,6 +110,8 @@ class RowProblem:
         for pair in dict.fromkeys(zip(formats, machines, strict=True)):
             rows = [row for row in range(size) if (formats[row], machines[row]) == pair]
             name, machine = pair
+            if machine is not None and machine < 0:  # of no system that there is
+                continue
             try:
                 on = self.shared.get(path) if machine is None else self.named[path].found[machine]
                 numbers, _ = expand({PRECISION: name}, {}, on)

@@ -8,12 +8,11 @@ from jaxroof.cli.progress import working
 from jaxroof.errors import InputError, refusal
 from jaxroof.io.atomic import replace_file
 from jaxroof.io.formats import check_placeable
-from jaxroof.validation.measured_rows import Table, read_table
-from jaxroof.validation.steps.calibration import calibrate
-from jaxroof.validation.steps.chip_file import chip_lines
-from jaxroof.validation.steps.next_measurement import most_instructive
+from jaxroof.validation.calibration.chip_file import chip_lines
+from jaxroof.validation.calibration.fit import calibrate
+from jaxroof.validation.calibration.next_measurement import most_instructive
+from jaxroof.validation.rows import table_of
 from jaxroof.views.text import calibration as views
-from jaxroof.views.text.step_scores import assumed_lines, unknown_columns
 
 KIND = ".toml"
 
@@ -27,13 +26,13 @@ def calibrate_command(*, file: str, system: str, as_json: bool, output: str | No
         if pathlib.Path(output).suffix != KIND:
             raise refusal(output, f"expected a name that ends in {KIND}")
         check_placeable(output)
-    table = read_table(file)
-    rows = len(table.rows)
-    with working(f"fitting constants to {rows:,} rows"):
+    table = table_of(file)
+    with working(f"fitting constants to {len(table):,} rows"):
         try:
-            found = calibrate(table.rows, system)
+            found = calibrate(table, system)
         except InputError as error:
-            raise _no_fit(file, table, str(error)) from None
+            said = str(error)
+            raise refusal(file, said) if said.startswith("no row") else error from None
         further = most_instructive(found)
     if output is not None:
         with replace_file(output) as name, open(name, "w", encoding="utf-8") as out:
@@ -50,13 +49,5 @@ def calibrate_command(*, file: str, system: str, as_json: bool, output: str | No
         page.print(views.rows_table(found))
         print_text(page, *views.outlier_lines(found), *views.sentences(found))
         print_text(page, views.software_sentence(found))
-        print_text(page, *assumed_lines(table), *unknown_columns(table))
         print_text(page, *views.measurement_lines(further))
     report_written(output)
-
-
-def _no_fit(file: str, table: Table, said: str) -> InputError:
-    """Return why rows cannot be used, with the columns that nothing reads."""
-    if not said.startswith("no row"):
-        return InputError(said)
-    return refusal(file, " ".join([said + ".", *unknown_columns(table)]) if table.unknown else said)

@@ -1,37 +1,29 @@
-"""Evaluate rows in the schema of measured runs: memory and step time, beside what was measured."""
+"""Evaluate rows of measured runs: memory and step time, beside what was measured."""
 
+import functools
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterator
 
+import pandas as pd
 from rich.console import Console
 
+from jaxroof.catalog import lookup
 from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.actions.outputs import report_written
 from jaxroof.cli.progress import working
 from jaxroof.errors import refusal, unknown
 from jaxroof.io.atomic import replace_file
-from jaxroof.validation.measured_rows import read_table
-from jaxroof.validation.memory import scores as memory_scores
-from jaxroof.validation.memory.prediction import Answer
-from jaxroof.validation.memory.prediction import answers as memory_answers
-from jaxroof.validation.steps import scores as step_scores
-from jaxroof.validation.steps.answered_rows import predicted_lines
-from jaxroof.validation.steps.prediction import StepAnswer, answers
+from jaxroof.io.csv_blocks import csv_line
+from jaxroof.validation import memory, steps
+from jaxroof.validation.calibration.machine import on_machine
+from jaxroof.validation.rows import FROM, note, rows_of, table_of
+from jaxroof.validation.scores import reasons
 from jaxroof.views.text import memory_scores as memory_views
 from jaxroof.views.text import step_scores as step_views
 
 SCHEMAS = ("measured",)
 SHOWN = 20  # rows printed
 LONGEST = 26  # characters of a source
-
-
-def _by_source(found: Iterable[Any]) -> dict[str, list[Any]]:
-    """Return rows by what their column source says."""
-    made: dict[str, list[Any]] = {}
-    for one in found:
-        made.setdefault(one.row.cells.get("source", "no source")[:LONGEST], []).append(one)
-    return made
 
 
 def evaluate_measured(
@@ -47,51 +39,59 @@ def evaluate_measured(
         raise unknown("--schema", schema, "schema of rows", SCHEMAS)
     if estimator != "training":
         raise refusal("--schema", f"measured runs are of training; expected it, given {estimator}")
-    table = read_table(file)
-    with working(f"predicting memory and step time of {len(table.rows):,} rows"):
-        memory = memory_answers(table.rows)
-        steps = answers(table.rows, chip)
+    if chip is not None:
+        lookup.chip(chip)  # refused before any row is
+    table = table_of(file)
+    with working(f"predicting memory and step time of {len(table):,} rows"):
+        rows = rows_of(table, functools.cache(functools.partial(on_machine, chip=chip)))
+        table[FROM] = [one[:LONGEST] or "no source" for one in note(table, "#source")]
+        peaks, found = memory.memory_answers(rows), steps.step_answers(rows)
     if output is not None:
         with replace_file(output) as name, open(name, "w", encoding="utf-8", newline="") as out:
-            out.writelines(predicted_lines(table.columns, memory, steps))
+            out.writelines(_lines(table.drop(columns=FROM), peaks, found))
     page = console()
-    _print_memory(page, memory, output)
-    _print_steps(page, steps, output)
-    if output is None and len(table.rows) > SHOWN:
+    _print_memory(page, peaks, output)
+    _print_steps(page, found, output)
+    if output is None and len(table) > SHOWN:
         print_text(page, f"The first {SHOWN} are shown; -o OUT.csv writes all.")
-    print_text(page, *step_views.assumed_lines(table), *step_views.unknown_columns(table))
     report_written(output)
-    if all(one.prediction is None for one in memory) and all(one.step is None for one in steps):
-        said = f"memory: {memory[0].reason}; step time: {steps[0].reason}"
+    if (peaks["kind"].isna() & found["time"].isna()).all():
+        said = f"memory: {peaks['reason'][0]}; step time: {found['reason'][0]}"
         raise refusal(file, f"no row has an answer; the first: {said}")
 
 
-def _print_memory(page: Console, found: list[Answer], output: str | None) -> None:
-    by_source = _by_source(found)
+def _lines(table: pd.DataFrame, peaks: pd.DataFrame, found: pd.DataFrame) -> Iterator[str]:
+    """Yield the header, then every row with its memory and its step, each with its newline."""
+    added = [*memory_views.ADDED, *step_views.ADDED]
+    yield csv_line([*table.columns, *added]) + "\n"
+    for cells, (_, peak), (_, step) in zip(
+        table.to_numpy(), peaks.iterrows(), found.iterrows(), strict=True
+    ):
+        answers = [*memory_views.added_cells(peak), *step_views.added_cells(step)]
+        yield csv_line([*cells, *answers]) + "\n"
+
+
+def _print_memory(page: Console, found: pd.DataFrame, output: str | None) -> None:
     if output is None:
         page.print(memory_views.rows_table(found[:SHOWN]))
-    measured = memory_scores.scores(by_source)
+    measured = memory.scores(found)
     if measured:
         page.print(memory_views.scores_table(measured))
-    print_text(page, *memory_views.fill_sentences(memory_scores.fills(by_source)))
-    answered = [one for one in found if one.prediction is not None]
-    fits = Counter(one.fits for one in answered)
+    print_text(page, *memory_views.fill_sentences(memory.fills(found)))
+    answered = found[found["kind"].notna()]
+    fits = Counter(answered["fits"])
     said = f"Memory: {len(answered)} of {len(found)} rows answered"
-    said += f": {fits[True]} fit, {fits[False]} do not" if answered else ""
+    said += f": {fits[True]} fit, {fits[False]} do not" if len(answered) else ""
     said += f", of {fits[None]} the capacity is not known." if fits[None] else "."
-    print_text(page, said, *memory_views.reason_lines(memory_scores.reasons(by_source)))
+    print_text(page, said, *memory_views.reason_lines(reasons(found)))
 
 
-def _print_steps(page: Console, found: list[StepAnswer], output: str | None) -> None:
-    by_source = _by_source(found)
+def _print_steps(page: Console, found: pd.DataFrame, output: str | None) -> None:
     if output is None:
         page.print(step_views.rows_table(found[:SHOWN]))
-    measured = step_scores.scores(by_source)
+    measured = steps.scores(found)
     if measured:
-        page.print(
-            step_views.scores_table(measured, step_scores.regime_scores(by_source)),
-        )
+        page.print(step_views.scores_table(measured, steps.regime_scores(found)))
         print_text(page, step_views.LEGEND)
-    answered = sum(one.step is not None for one in found)
-    print_text(page, f"Step time: {answered} of {len(found)} rows answered.")
-    print_text(page, *memory_views.reason_lines(step_scores.reasons(by_source)))
+    print_text(page, f"Step time: {found['time'].notna().sum()} of {len(found)} rows answered.")
+    print_text(page, *memory_views.reason_lines(reasons(found)))

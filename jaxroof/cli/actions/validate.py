@@ -8,10 +8,8 @@ from jaxroof.cli.actions.outputs import PICTURES, check_output, is_picture, repo
 from jaxroof.cli.progress import working
 from jaxroof.errors import refusal
 from jaxroof.io.atomic import replace_file
-from jaxroof.validation.memory import answered_rows as memory_rows
-from jaxroof.validation.memory import scores as memory
-from jaxroof.validation.steps import answered_rows as step_rows
-from jaxroof.validation.steps import scores as steps
+from jaxroof.validation import memory, steps
+from jaxroof.validation.scores import reasons
 from jaxroof.views.text import accuracy_page, memory_page
 from jaxroof.views.text import memory_scores as memory_views
 from jaxroof.views.text import step_scores as step_views
@@ -40,13 +38,10 @@ def validate_command(
 
 def _memory(source: str | None, as_json: bool, output: str | None) -> None:
     with working("predicting the memory of measured rows"):
-        found = memory.answers(source)
+        found = memory.packaged_answers(source)
     if output:
-        rows = ((name, one) for name, some in found.items() for one in some)
-        _write(
-            output,
-            memory_rows.scored_lines(rows) if output.endswith(".csv") else memory_page.page(found),
-        )
+        csv = output.endswith(".csv")
+        _write(output, memory_views.scored_lines(found) if csv else memory_page.page(found))
     if as_json:
         print(memory_views.scores_json(found))
         return
@@ -56,7 +51,7 @@ def _memory(source: str | None, as_json: bool, output: str | None) -> None:
         screen.print(memory_views.scores_table(measured))
     print_text(screen, *memory_views.first_run_sentences(memory.first_runs(found)))
     print_text(screen, *memory_views.fill_sentences(memory.fills(found)))
-    print_text(screen, *memory_views.reason_lines(memory.reasons(found)))
+    print_text(screen, *memory_views.reason_lines(reasons(found)))
     if measured:
         print_text(screen, *memory_views.worst_lines(memory.worst(found)))
 
@@ -71,11 +66,8 @@ def _steps(source: str | None, as_json: bool, output: str | None) -> None:
 
         plots.save(predicted_measured(found), output)
     elif output:
-        rows = ((name, one) for name, some in found.items() for one in some)
-        _write(
-            output,
-            step_rows.scored_lines(rows) if output.endswith(".csv") else accuracy_page.page(found),
-        )
+        csv = output.endswith(".csv")
+        _write(output, step_views.answered_lines(found) if csv else accuracy_page.page(found))
     if as_json:
         print(step_views.scores_json(found))
         return
@@ -83,7 +75,7 @@ def _steps(source: str | None, as_json: bool, output: str | None) -> None:
     total = steps.regime_scores(found)
     screen.print(step_views.scores_table(steps.scores(found), total))
     print_text(screen, step_views.LEGEND)
-    print_text(screen, *memory_views.reason_lines(steps.reasons(found)))
+    print_text(screen, *memory_views.reason_lines(reasons(found)))
     print_text(screen, *step_views.worst_lines(steps.worst(found)))
 
 

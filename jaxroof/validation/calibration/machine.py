@@ -3,6 +3,7 @@
 Source: docs/models/training_step_today.md, section 2.
 """
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from jaxroof.catalog import lookup
 from jaxroof.catalog.system import System
 from jaxroof.errors import refusal
 from jaxroof.records import units
+from jaxroof.validation.rows import on_system
 
 LIKENESS = ("matrix_flops", "hbm_bandwidth")  # by which a chip is near another
 NEEDED = (*LIKENESS, "fast_domain", "fast_bandwidth", "slow_bandwidth", "nics")
@@ -48,6 +50,21 @@ def same_chip(one: str, other: str) -> bool:
     (first, *more), (second, *others) = one.split("-"), other.split("-")
     sizes = {words[0] for words in (more, others) if words and words[0].isdigit()}
     return first == second and len(sizes) < 2
+
+
+def on_machine(system: str, chip: str | None) -> System:
+    """Return a system by name with its chip, or with another one.
+
+    ``chip`` may be a file of a system, as ``calibrate`` writes it: rows of its accelerators are on
+    that system, with its rates and its network.
+    """
+    if chip is None:
+        return on_system(system)
+    if isinstance(catalog.inner_table(chip, "chip"), catalog.Table) and machine_of(chip).has(
+        system
+    ):
+        return lookup.training_system(chip)
+    return dataclasses.replace(lookup.device(system), chip=lookup.chip_of(system, chip))
 
 
 def machine_of(system: str) -> Machine:

@@ -1,32 +1,33 @@
 """Pictures of predicted step times beside measured ones."""
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from jaxroof.errors import refusal
 from jaxroof.estimators.training.interval import REGIMES, half_width
-from jaxroof.validation.steps.prediction import StepAnswer
-from jaxroof.validation.steps.scores import Answers, regime_scores
+from jaxroof.validation.steps import regime_scores
 from jaxroof.views.plots import style
 
 MARGIN = 1.4  # around the points, as a factor
 
 
 @style.drawn
-def predicted_measured(found: Answers) -> Figure:
+def predicted_measured(found: pd.DataFrame) -> Figure:
     """Return predicted against measured step times, a colour a regime, and the errors beside them.
 
     Lines are the 80 % interval of the narrowest regime; the legend has the median error and what
     the intervals cover.
     Raises: InputError if no row has both times.
     """
-    rows = [one for some in found.values() for one in some if one.error is not None]
-    if not rows:
+    rows = found.dropna(subset="error")
+    if not len(rows):
         raise refusal("validate", "no measured step to draw")
     total = regime_scores(found)[-1]
-    sources = f"{len(found)} sources" if len(found) > 1 else next(iter(found))
+    names = found["source"].unique()
+    sources = f"{len(names)} sources" if len(names) > 1 else names[0]
     made = style.figure(
         f"Predicted against measured step times: {total.rows} runs of {sources}",
         f"Median error {total.median:.1f} %; {total.covered:.0f} % inside the 80 % interval",
@@ -35,8 +36,8 @@ def predicted_measured(found: Answers) -> Figure:
     left, right = made.subplots(1, 2, width_ratios=(3, 2))
     words = {one.regime: one for one in regime_scores(found)}
     for place, regime in enumerate(REGIMES):
-        some = [one for one in rows if one.regime == regime.words]
-        if some:
+        some = rows[rows["regime"] == regime.words]
+        if len(some):
             score = words[regime.words]
             said = f"{regime.words}: {score.rows} runs, median {score.median:.1f} %"
             _times(left, some, place, said)
@@ -51,24 +52,23 @@ def _look(place: int) -> dict[str, object]:
     return {"color": style.COLOURS[place], "marker": style.MARKERS[place]}
 
 
-def _pairs(some: list[StepAnswer]) -> tuple[np.ndarray, np.ndarray]:
-    measured = np.array([one.time / (1.0 + (one.error or 0.0)) for one in some])
-    return measured, np.array([one.time for one in some])
+def _pairs(some: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    return some["measured"].to_numpy(), some["time"].to_numpy()
 
 
-def _times(axes: Axes, some: list[StepAnswer], place: int, said: str) -> None:
+def _times(axes: Axes, some: pd.DataFrame, place: int, said: str) -> None:
     axes.plot(*_pairs(some), linestyle="none", markersize=3.5, alpha=0.6, label=said,
               **_look(place))  # type: ignore[arg-type]  # fmt: skip
 
 
-def _errors(axes: Axes, some: list[StepAnswer], place: int) -> None:
+def _errors(axes: Axes, some: pd.DataFrame, place: int) -> None:
     """Draw the share of runs whose error is at most so large."""
-    sizes = np.sort([100.0 * abs(one.error or 0.0) for one in some])
+    sizes = np.sort(100.0 * np.abs(some["error"].to_numpy()))
     shares = 100.0 * np.arange(1, len(sizes) + 1) / len(sizes)
     axes.step(sizes, shares, where="post", color=style.COLOURS[place], linewidth=1.6)
 
 
-def _finish(left: Axes, right: Axes, rows: list[StepAnswer]) -> None:
+def _finish(left: Axes, right: Axes, rows: pd.DataFrame) -> None:
     both = np.concatenate(_pairs(rows))
     ends = np.array([both.min() / MARGIN, both.max() * MARGIN])
     half = float(half_width(0.0))

@@ -3,23 +3,18 @@
 import textwrap
 from collections.abc import Iterator, Sequence
 
+import pandas as pd
+
 from jaxroof.estimators.training.envelope import LONGEST_SEQUENCE, MOST_GPUS, WIDEST_TENSOR
 from jaxroof.estimators.training.interval import LEVELS, REGIMES, WITHIN_SOURCE
 from jaxroof.units import seconds
-from jaxroof.validation.steps.calibration import FOLDS, MOST_PLANS, TOLD
-from jaxroof.validation.steps.calibration_problem import OF_ANOTHER_CHIP
-from jaxroof.validation.steps.own_interval import FEWEST_OF_ANOTHER_CHIP
-from jaxroof.validation.steps.scores import (
-    Answers,
-    largest_parts,
-    reasons,
-    regime_scores,
-    scores,
-    worst,
-)
-from jaxroof.validation.steps.sources import NOTHING, SOURCES, packed_bytes
-from jaxroof.validation.steps.step_software import known_software
-from jaxroof.views.text.step_scores import HEADS, LEGEND, part_words, score_cells
+from jaxroof.validation.calibration.fit import FOLDS, MOST_PLANS, TOLD
+from jaxroof.validation.calibration.intervals import FEWEST_OF_ANOTHER_CHIP
+from jaxroof.validation.calibration.problem import OF_ANOTHER_CHIP
+from jaxroof.validation.scores import reasons
+from jaxroof.validation.sources import NOTHING, packed_bytes, sources
+from jaxroof.validation.steps import largest_parts, regime_scores, scores, worst
+from jaxroof.views.text.step_scores import HEADS, LEGEND, part_words, parts_of, score_cells
 
 HEAD = f"""\
 # Predicted step time beside measured step time
@@ -54,7 +49,7 @@ failures are in no prediction.
 """
 
 
-def page(found: Answers) -> Iterator[str]:
+def page(found: pd.DataFrame) -> Iterator[str]:
     """Yield the lines of the page."""
     yield from HEAD.splitlines()
     yield ""
@@ -72,7 +67,7 @@ def page(found: Answers) -> Iterator[str]:
     yield ""
     yield from CALIBRATION.splitlines()
     yield ""
-    yield from _software()
+    yield from SOFTWARE.splitlines()
     yield ""
     yield from _worst(found)
     yield ""
@@ -84,19 +79,20 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]
         yield f"| {' | '.join(cells)} |"
 
 
-def _by_regime(found: Answers) -> Iterator[str]:
+def _by_regime(found: pd.DataFrame) -> Iterator[str]:
     yield "## Errors and intervals by regime, all sources"
     yield ""
     rows = [[one.regime, *score_cells(one)] for one in regime_scores(found)]
     yield from _table(("regime", *HEADS), rows)
     yield ""
-    many = len(found["vtrain_single_node"])
+    many = int((found["source"] == "vtrain_single_node").sum())
     yield f"{many} of all rows are vTrain's on 1 to 8 GPUs. Rows that no constant was fitted to:"
     yield ""
-    unseen = {
-        name: some for name, some in found.items() if SOURCES[name].fitted.startswith(NOTHING)
-    }
-    rows = [[one.regime, *score_cells(one)] for one in regime_scores(unseen)]
+    unseen = [n for n, one in sources("steps").items() if one.fitted.startswith(NOTHING)]
+    rows = [
+        [one.regime, *score_cells(one)]
+        for one in regime_scores(found[found["source"].isin(unseen)])
+    ]
     yield from _table(("regime", *HEADS), rows)
     yield ""
     yield from REGIME_WORDS.splitlines()
@@ -108,7 +104,7 @@ def _by_regime(found: Answers) -> Iterator[str]:
     yield from _table(heads, widths)
 
 
-def _by_source(found: Answers) -> Iterator[str]:
+def _by_source(found: pd.DataFrame) -> Iterator[str]:
     yield "## Errors by source, chip and regime"
     yield ""
     rows = [[one.source, one.chip, one.regime, *score_cells(one)] for one in scores(found)]
@@ -120,14 +116,11 @@ def _fitted() -> Iterator[str]:
     yield ""
     yield from UNFITTED.splitlines()
     yield ""
-    yield (
-        f"All rows travel with the package ({packed_bytes() / 1e3:.0f} kB compressed, beside the "
-        "rows of memory that measure time too)."
-    )
+    yield f"All rows travel with the package ({packed_bytes('steps') / 1e3:.0f} kB compressed)."
     yield ""
     rows = [
         [name, f"{one.title}: {one.where}", one.fitted, one.noise or "not known"]
-        for name, one in SOURCES.items()
+        for name, one in sources("steps").items()
     ]
     yield from _table(("source", "what and where", "fitted to it", "noise"), rows)
 
@@ -164,9 +157,9 @@ envelope keep the interval that they have without the file.
 **Chips that were never calibrated** (MI300X, say) start from the nearest one that was, by
 matrix rate and memory bandwidth, with ranges {OF_ANOTHER_CHIP:g} times as wide at either end; the
 output and the file name it. Their plans are *not calibrated* until {FEWEST_OF_ANOTHER_CHIP} plans
-of a kind say otherwise. Rows must name the chip of the system. A system without a fast domain
-(TPUs) has no step time, so that nothing can be fitted. A calibrated file goes on from itself:
-`--system mine.toml` measures against mine.toml.
+of a kind say otherwise. A column `system`, if there is one, names systems with the same
+accelerators. A system without a fast domain (TPUs) has no step time, so that nothing can be fitted.
+A calibrated file goes on from itself: `--system mine.toml` measures against mine.toml.
 """
 ENVELOPE = f"""\
 No run was measured on more than {MOST_GPUS:,.0f} accelerators, with sequences of more than
@@ -176,42 +169,32 @@ numbers from the rows. Plans outside take the interval *not calibrated*, or that
 which is wider, and the answer says what of them was never measured. That is no promise: outside of
 what was measured nobody knows the error. Optimizer states in host memory were not measured either.
 """
-SOFTWARE_WORDS = """\
-The column `source` of a row says whose step it is: it begins with one of these names, or with the
-name of a published source. What a row states (`seqpar`, `zero_fsdp`, `recompute`, `precision`) goes
-before what its software usually does; the container or date in `date_version` is its age.
+
+
+SOFTWARE = """\
+## Software by name
+
+Took part in the fit: Megatron-Core and NeMo (their recipes, MLPerf, the table of 2024, SimuMax's
+runs), Megatron of 2020 to 2022, Megatron-DeepSpeed as vTrain ran it, llm-foundry. Did not:
+InternEvo, NeMo AutoModel, ZeRO-3 of DeepSpeed, Megatron-Turing NLG, BigScience's
+Megatron-DeepSpeed, torchtitan, MaxText; their rows have `system.chip.calibrated` 0. What each does
+in a step stands in section 9 of `docs/models/training_step_today.md`, and by path in its rows.
 """
 
 
-def _software() -> Iterator[str]:
-    yield "## Software by name"
-    yield ""
-    yield from SOFTWARE_WORDS.splitlines()
-    yield ""
-    rows = [
-        [name, entry["title"], "yes" if entry["calibrated"] else "no"]
-        for name, entry in known_software().items()
-    ]
-    yield from _table(("name", "software", "calibrated"), rows)
-
-
-def _worst(found: Answers) -> Iterator[str]:
+def _worst(found: pd.DataFrame) -> Iterator[str]:
     yield "## Rows that are furthest off, one of each configuration"
     yield ""
     rows = []
-    for source, one in worst(found, 12):
-        assert one.step is not None
-        assert one.step.measured is not None
-        assert one.error is not None
-        times = (seconds(one.step.measured), seconds(one.time))
-        parts = part_words(largest_parts(one.parts))
-        error = f"{100.0 * one.error:+.1f}"
-        rows.append([source, one.row.cells["row_id"], error, *times, parts])
+    for _, one in worst(found, 12).iterrows():
+        times = (seconds(one["measured"]), seconds(one["time"]))
+        parts = part_words(largest_parts(parts_of(one)))
+        rows.append([one["source"], one["id"], f"{100.0 * one['error']:+.1f}", *times, parts])
     heads = ("source", "row", "error", "measured", "predicted", "parts of the predicted step")
     yield from _table(heads, rows)
 
 
-def _reasons(found: Answers) -> Iterator[str]:
+def _reasons(found: pd.DataFrame) -> Iterator[str]:
     yield "## Rows that are not answered"
     yield ""
     rows = [[str(one.rows), one.source, one.reason] for one in reasons(found)]

@@ -12,17 +12,10 @@ from jaxroof.estimators.training.software import Framework
 from jaxroof.limits import counted
 from jaxroof.records import units
 from jaxroof.units import seconds
-from jaxroof.validation.steps.calibration import (
-    MOST_PLANS,
-    Calibration,
-    Constant,
-    asked_software,
-)
-from jaxroof.validation.steps.calibration_problem import DEVIATIONS_OF_80, SOFTWARE
-from jaxroof.validation.steps.next_measurement import Measurement
-from jaxroof.validation.steps.outliers import outliers
-from jaxroof.validation.steps.own_interval import FEWEST, FEWEST_OF_ANOTHER_CHIP
-from jaxroof.validation.steps.step_rows import StepRow
+from jaxroof.validation.calibration.fit import MOST_PLANS, Calibration, Constant
+from jaxroof.validation.calibration.intervals import FEWEST, FEWEST_OF_ANOTHER_CHIP, outliers
+from jaxroof.validation.calibration.next_measurement import Measurement
+from jaxroof.validation.calibration.problem import DEVIATIONS_OF_80, SOFTWARE
 from jaxroof.views.text.layout import PlainTable
 from jaxroof.views.text.tables import plain_table
 
@@ -59,7 +52,7 @@ def factor_sentence(found: Calibration) -> str:
     machine = found.machine
     if machine.like and not machine.constants:
         said += (
-            f" No run of {' or '.join(machine.names)} took part in the model's fit: it starts from "
+            f" No run of {machine.base} took part in the model's fit: it starts from "
             f"the constants of {machine.like}, the nearest chip by matrix rate and memory "
             "bandwidth, with ranges twice as wide."
         )
@@ -85,15 +78,13 @@ def rows_table(found: Calibration) -> PlainTable:
     table.add_numbers("measured", "predicted", "measured /\npredicted", "the same\nafter the fit")
     for place in np.argsort(-np.abs(found.after), kind="stable")[:MOST_SHOWN]:
         step = found.rows[place]
-        assert step.measured is not None
         before, after = np.exp(-found.before[place]), np.exp(-found.after[place])
         times = (seconds(step.measured), seconds(step.measured / before))
-        table.add_row(_name(step), *times, f"{before:,.4g}", f"{after:,.4g}")
+        table.add_row(_name(step.name), *times, f"{before:,.4g}", f"{after:,.4g}")
     return table
 
 
-def _name(step: StepRow) -> str:
-    name = step.row.cells["row_id"]
+def _name(name: str) -> str:
     return name if len(name) <= LONGEST else "..." + name[3 - LONGEST :]
 
 
@@ -105,7 +96,7 @@ def outlier_lines(found: Calibration) -> Iterator[str]:
     for place in places[:MOST_NAMED]:
         step, ratio = found.rows[place], float(np.exp(-found.before[place]))
         yield (
-            f"Check row {_name(step)} (line {step.row.line}): it took {ratio:,.4g} times as long "
+            f"Check row {_name(step.name)} (line {step.line}): it took {ratio:,.4g} times as long "
             f"as predicted, the others about {usual:.3g} times. It counts in the fit."
         )
     if len(places) > MOST_NAMED:
@@ -159,13 +150,13 @@ def sentences(found: Calibration) -> Iterator[str]:
 
 def software_sentence(found: Calibration) -> str:
     """Return of which date the software of the rows is, and how a question asks for it."""
-    years = sorted({float(one.settings["software.year"]) for one in found.plans})
-    said = " to ".join(f"{year:.5g}" for year in dict.fromkeys((years[0], years[-1])))
+    years = np.concatenate([np.ravel(group.inputs.software.year) for group in found.groups])
+    said = " to ".join(f"{year:.5g}" for year in dict.fromkeys((years.min(), years.max())))
     said = (
-        f"These rows are of software of {said}; a question that sets no software.year, and a row "
-        f"without date_version, is of {float(Framework().year):.5g}."
+        f"These rows are of software of {said}; a question, and a row, without software.year is "
+        f"of {float(Framework().year):.5g}."
     )
-    settings = " ".join(f"--set {one}" for one in asked_software(found))
+    settings = " ".join(f"--set {one}" for one in found.asked)
     return f"{said} To ask as they ran: {settings}." if settings else said
 
 
@@ -217,10 +208,10 @@ def calibration_json(found: Calibration, further: Sequence[Measurement]) -> str:
         "constants": [one._asdict() for one in found.constants],
         "not_told": list(found.untold),
         "noise": found.noise,
-        "asked_software": list(asked_software(found)),
+        "asked_software": list(found.asked),
         "half_widths_80": found.own._asdict(),
         "check": list(outlier_lines(found)),
-        "rows": [one.row.cells["row_id"] for one in found.rows],
+        "rows": [one.name for one in found.rows],
         "error_catalogue_percent": percent(found.before),
         "error_fit_percent": percent(found.after),
         "error_left_out_percent": percent(found.apart),

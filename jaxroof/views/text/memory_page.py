@@ -2,19 +2,20 @@
 
 from collections.abc import Iterator, Sequence
 
+import pandas as pd
+
 from jaxroof.units import size
-from jaxroof.validation.measured_rows import COLUMNS
-from jaxroof.validation.memory.scores import (
-    Answers,
+from jaxroof.validation.memory import (
     fills,
     first_runs,
     largest_terms,
     peer_score,
-    reasons,
     scores,
     worst,
 )
-from jaxroof.validation.memory.sources import SOURCES, packed_bytes
+from jaxroof.validation.rows import NOTES
+from jaxroof.validation.scores import reasons
+from jaxroof.validation.sources import packed_bytes, sources
 from jaxroof.views.text.memory_scores import (
     HEADS,
     fill_sentences,
@@ -57,15 +58,17 @@ loss*: 10 bytes a logit, where 8 to 18 were seen, by release of PyTorch. *FSDP2*
 the reserved peak.
 """
 SCHEMA = """\
-## The schema of measured runs
+## The columns of measured runs
 
-`jaxroof evaluate training ROWS.csv --schema measured -o OUT.csv` adds predictions to any file
-with these columns, errors where a peak was measured, and the reason where a row is refused. A
-blank cell means that the source does not state it.
+A row is a question of `training`: its columns are inputs by path, choices, or names of the
+catalogue, as `jaxroof evaluate training ROWS.csv` reads them. Columns that begin with # stand
+beside the question. `jaxroof evaluate training ROWS.csv --schema measured -o OUT.csv` adds memory
+and step time to such a file, errors where something was measured, and the reason where a row is
+refused; `jaxroof calibrate ROWS.csv` fits constants to its step times.
 """
 
 
-def page(found: Answers) -> Iterator[str]:
+def page(found: pd.DataFrame) -> Iterator[str]:
     """Yield the lines of the page."""
     yield from HEAD.splitlines()
     yield ""
@@ -87,7 +90,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]
         yield f"| {' | '.join(cells)} |"
 
 
-def _scores(found: Answers) -> Iterator[str]:
+def _scores(found: pd.DataFrame) -> Iterator[str]:
     yield "## Errors by source, kind of row and number"
     yield ""
     every = scores(found)
@@ -110,30 +113,34 @@ def _scores(found: Answers) -> Iterator[str]:
 
 
 def _sources() -> Iterator[str]:
+    found = sources("memory")
     yield "## Where the rows come from, and what is fitted to them"
     yield ""
-    yield f"All rows travel with the package, {packed_bytes() / 1e3:.0f} kB compressed."
+    yield f"All rows travel with the package, {packed_bytes('memory') / 1e3:.0f} kB compressed."
     yield "They are figures transcribed from public repositories, whose licences these are."
     yield ""
     yield from _table(
         ("source", "what", "where", "licence", "fitted to it"),
-        [[name, *one] for name, one in SOURCES.items()],
+        [[n, one.title, one.where, one.licence, one.fitted] for n, one in found.items()],
     )
 
 
-def _worst(found: Answers) -> Iterator[str]:
+def _worst(found: pd.DataFrame) -> Iterator[str]:
     yield "## Largest errors, one of each configuration"
     yield ""
     rows = []
-    for source, number, one in worst(found, 10):
-        terms = ", ".join(f"{words}: {size(value, 'B')}" for words, value in largest_terms(one))
-        error, measured = f"{100.0 * one.errors[number]:+.1f}", size(one.measured[number], "B")
-        rows.append([source, one.row.cells["row_id"], number, error, measured, terms])
+    for _, one in worst(found, 10).iterrows():
+        terms = largest_terms(one["terms"])
+        said = ", ".join(f"{words}: {size(value, 'B')}" for words, value in terms)
+        number = one["number"]
+        error, measured = one["errors"][number], size(one["measured"][number], "B")
+        row = [one["source"], one["id"], number, f"{100.0 * error:+.1f}", measured, said]
+        rows.append(row)
     heads = ("source", "row", "number", "error", "measured", "largest predicted terms")
     yield from _table(heads, rows)
 
 
-def _reasons(found: Answers) -> Iterator[str]:
+def _reasons(found: pd.DataFrame) -> Iterator[str]:
     yield "## Rows that are not answered"
     yield ""
     rows = [[str(one.rows), one.source, one.reason] for one in reasons(found)]
@@ -143,4 +150,4 @@ def _reasons(found: Answers) -> Iterator[str]:
 def _schema() -> Iterator[str]:
     yield from SCHEMA.splitlines()
     yield ""
-    yield from _table(("column", "what it holds"), [list(item) for item in COLUMNS.items()])
+    yield from _table(("column", "what it holds"), [list(item) for item in NOTES.items()])

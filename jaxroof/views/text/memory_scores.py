@@ -4,21 +4,25 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+import pandas as pd
+
+from jaxroof.io.csv_blocks import csv_line
 from jaxroof.units import size
-from jaxroof.validation.memory.prediction import Answer
-from jaxroof.validation.memory.scores import (
-    Answers,
+from jaxroof.validation.memory import (
+    THREE,
     Fill,
-    Reason,
     Score,
     fills,
     first_runs,
     largest_terms,
-    reasons,
+    predicted,
     scores,
     worst,
 )
+from jaxroof.validation.scores import Reason, reasons
 from jaxroof.views.text.layout import PlainTable
+from jaxroof.views.text.step_scores import cut
 from jaxroof.views.text.tables import plain_table
 
 HEADS = ("n", "mean", "median", "p90", "max", "bias")
@@ -83,66 +87,98 @@ def reason_lines(found: Sequence[Reason]) -> Iterator[str]:
         yield f"{one.rows:>5}  {one.source}: {one.reason}"
 
 
-def worst_lines(found: Iterable[tuple[str, str, Answer]]) -> Iterator[str]:
+def worst_lines(found: pd.DataFrame) -> Iterator[str]:
     """Yield the rows with the largest errors, with their largest terms."""
     yield "Largest errors, one of each configuration:"
-    for source, number, one in found:
+    for _, one in found.iterrows():
         terms = ", ".join(
             f"{words[0].lower()}{words[1:]} {size(value, 'B')}"
-            for words, value in largest_terms(one)
+            for words, value in largest_terms(one["terms"])
         )
-        measured = size(one.measured[number], "B")
+        number = one["number"]
         yield (
-            f"{100.0 * one.errors[number]:+6.1f} %  {source}: {one.row.cells['row_id']}, {number}, "
-            f"measured {measured}; {terms}"
+            f"{100.0 * one['errors'][number]:+6.1f} %  {one['source']}: {one['id']}, {number}, "
+            f"measured {size(one['measured'][number], 'B')}; {terms}"
         )
 
 
-def scores_json(answers: Answers) -> str:
+def scores_json(found: pd.DataFrame) -> str:
     """Return scores, fits, reasons and the worst rows as one JSON object; errors in per cent."""
     plain: dict[str, Any] = {
-        "scores": [one._asdict() for one in scores(answers)],
-        "first_runs": [one._asdict() for one in first_runs(answers)],
-        "fits": [one._asdict() for one in fills(answers)],
-        "not_answered": [one._asdict() for one in reasons(answers)],
+        "scores": [one._asdict() for one in scores(found)],
+        "first_runs": [one._asdict() for one in first_runs(found)],
+        "fits": [one._asdict() for one in fills(found)],
+        "not_answered": [one._asdict() for one in reasons(found)],
         "worst": [
             {
-                "source": source,
-                "row_id": one.row.cells["row_id"],
-                "number": number,
-                "error": 100.0 * one.errors[number],
-                "measured_bytes": one.measured[number],
-                "predicted_bytes": one.predicted(number),
-                "terms": dict(largest_terms(one)),
+                "source": one["source"],
+                "row_id": one["id"],
+                "number": one["number"],
+                "error": 100.0 * one["errors"][one["number"]],
+                "measured_bytes": one["measured"][one["number"]],
+                "predicted_bytes": predicted(one, one["number"]),
+                "terms": dict(largest_terms(one["terms"])),
             }
-            for source, number, one in worst(answers)
+            for _, one in worst(found).iterrows()
         ],
     }
     return json.dumps(plain, indent=2, allow_nan=False, ensure_ascii=False)
 
 
-def rows_table(found: Sequence[Answer]) -> PlainTable:
+def rows_table(found: pd.DataFrame) -> PlainTable:
     """Return one row per measured run: three numbers, the error, whether it fits."""
     table = plain_table("predicted peak of one accelerator [GB]")
-    table.add_column("row_id", no_wrap=True)
+    table.add_column("id", no_wrap=True)
     table.add_column("kind", no_wrap=True, optional=1)
     table.add_numbers("allo-\ncated", "re-\nserved", "de-\nvice", "error\n[%]", "fits")
-    for one in found:
-        name = _cut(one.row.cells["row_id"])
-        if one.prediction is None:
-            table.add_row(name, "", "-", "-", "-", "-", "-")
-            continue
-        peak = one.prediction
-        error = next((f"{100.0 * value:.2f}" for value in one.errors.values()), "-")
-        fits = {True: "yes", False: "no", None: "-"}[one.fits]
-        numbers = (f"{value / GB:.2f}" for value in (peak.allocated, peak.reserved, peak.device))
-        table.add_row(name, peak.kind, *numbers, error, fits)
+    for _, one in found.iterrows():
+        error = next((f"{100.0 * value:.2f}" for value in one["errors"].values()), "-")
+        fits = FITS[one["fits"]] or "-"
+        numbers = ("-" if np.isnan(one[n]) else f"{one[n] / GB:.2f}" for n in THREE)
+        kind = one["kind"] if isinstance(one["kind"], str) else ""
+        table.add_row(cut(one["id"]), kind, *numbers, error, fits)
     return table
 
 
-def _cut(name: str) -> str:
-    return name if len(name) <= LONGEST else "..." + name[3 - LONGEST :]
+def scored_lines(found: pd.DataFrame) -> Iterator[str]:
+    """Yield a header, then a line for every number of every row of some sources."""
+    heads = ("source", "row_id", "kind", "number", "measured_bytes", "predicted_bytes")
+    yield csv_line([*heads, "error_percent", "reason"]) + "\n"
+    for _, one in found.iterrows():
+        names = [one["source"], one["id"]]
+        if not isinstance(one["kind"], str):
+            yield csv_line([*names, "", "", "", "", "", one["reason"]]) + "\n"
+            continue
+        for number, error in one["errors"].items() or [("", None)]:
+            values = ["", "", ""]
+            if error is not None:
+                pair = one["measured"][number], predicted(one, number)
+                values = [*map(repr, pair), f"{100.0 * error:.6g}"]
+            yield csv_line([*names, one["kind"], number, *values, one["reason"]]) + "\n"
 
 
+def added_cells(one: Any) -> list[str]:
+    """Return the cells of ``ADDED`` for a row."""
+    number, error = next(iter(one["errors"].items()), ("", None))
+    if not isinstance(one["kind"], str):
+        return [*[""] * (len(ADDED) - 1), one["reason"]]
+    numbers = [repr(float(one[name])) for name in THREE]
+    bounds = [one["bounds"].get(name, "") for name in THREE]
+    room = "" if np.isnan(one["capacity"]) else repr(float(one["capacity"]))
+    compared = [number, "" if error is None else f"{100.0 * error:.6g}", room, FITS[one["fits"]]]
+    return [one["kind"], str(int(one["stage"])), *numbers, *bounds, *compared, one["reason"]]
+
+
+ADDED = (  # columns of a peak beside those of its row
+    "kind",
+    "stage",
+    *(f"predicted_{name}_bytes" for name in THREE),
+    *(f"{name}_bound" for name in THREE),
+    "measured_number",
+    "error_percent",
+    "hbm_reported_bytes",
+    "fits",
+    "reason",
+)
+FITS = {True: "yes", False: "no", None: ""}
 GB = 1e9
-LONGEST = 34  # characters of a name

@@ -5,20 +5,21 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+import pandas as pd
+
 from jaxroof.estimators.training.report import TrainingReport
+from jaxroof.io.csv_blocks import csv_line
 from jaxroof.units import percent, seconds
-from jaxroof.validation.measured_rows import Table
-from jaxroof.validation.steps.prediction import StepAnswer
-from jaxroof.validation.steps.scores import (
-    Answers,
+from jaxroof.validation.scores import reasons
+from jaxroof.validation.steps import (
+    PARTS,
     StepScore,
     largest_parts,
-    reasons,
     regime_scores,
     scores,
     worst,
 )
-from jaxroof.validation.steps.step_rows import ASSUMED, assumed
 from jaxroof.views.text.layout import PlainTable
 from jaxroof.views.text.tables import plain_table
 
@@ -28,27 +29,6 @@ LEGEND = (
     "Errors are predicted over measured, less 1; median, mean and p90 are of absolute errors, bias "
     "is the median of signed ones; covered: the 80 % interval holds the measured time."
 )
-
-
-def unknown_columns(table: Table) -> Iterator[str]:
-    """Yield the columns of a file that nothing reads, and where those that are read are listed."""
-    if table.unknown:
-        names = ", ".join(table.unknown)
-        yield (
-            f"Columns that the schema does not have: {names}; those that it has are in "
-            "docs/validation_memory.md (measured_step_time_s: seconds of a step)."
-        )
-
-
-def assumed_lines(table: Table) -> Iterator[str]:
-    """Yield which columns of a model's shape are blank, and what was taken for them."""
-    blank, rows = assumed(table.rows), len(table.rows)
-    if blank:
-        each = [
-            f"{name} ({ASSUMED[name]}{'' if n == rows else f'; {n:,} rows'})"
-            for name, n in blank.items()
-        ]
-        yield f"Blank, and taken as GPT has them: {', '.join(each)}. Other models need the columns."
 
 
 def scores_table(found: Sequence[StepScore], total: Sequence[StepScore] = ()) -> PlainTable:
@@ -82,60 +62,89 @@ def part_words(parts: Iterable[tuple[str, float]]) -> str:
     return ", ".join(f"{LABELS[name]} {percent(share)}" for name, share in parts)
 
 
-def worst_lines(found: Iterable[tuple[str, StepAnswer]]) -> Iterator[str]:
+def parts_of(one: Any) -> dict[str, float]:
+    """Return the parts of a row's predicted step [s]."""
+    return {name: float(one[name]) for name in PARTS}
+
+
+def worst_lines(found: pd.DataFrame) -> Iterator[str]:
     """Yield the rows that are furthest off, with the largest parts of the predicted step."""
     yield "Furthest off, one of each configuration, with the largest parts of the predicted step:"
-    for source, one in found:
-        assert one.step is not None
-        assert one.step.measured is not None
-        assert one.error is not None
+    for _, one in found.iterrows():
         yield (
-            f"{100.0 * one.error:+6.1f} %  {source}: {one.row.cells['row_id']}, measured "
-            f"{seconds(one.step.measured)}, predicted {seconds(one.time)}; "
-            f"{part_words(largest_parts(one.parts))}"
+            f"{100.0 * one['error']:+6.1f} %  {one['source']}: {one['id']}, measured "
+            f"{seconds(one['measured'])}, predicted {seconds(one['time'])}; "
+            f"{part_words(largest_parts(parts_of(one)))}"
         )
 
 
-def scores_json(answers: Answers) -> str:
+def scores_json(found: pd.DataFrame) -> str:
     """Return scores, reasons and the worst rows as one JSON object; errors in per cent."""
     plain: dict[str, Any] = {
-        "scores": [one._asdict() for one in scores(answers)],
-        "by_regime": [one._asdict() for one in regime_scores(answers)],
-        "not_answered": [one._asdict() for one in reasons(answers)],
+        "scores": [one._asdict() for one in scores(found)],
+        "by_regime": [one._asdict() for one in regime_scores(found)],
+        "not_answered": [one._asdict() for one in reasons(found)],
         "worst": [
             {
-                "source": source,
-                "row_id": one.row.cells["row_id"],
-                "error": 100.0 * (one.error or 0.0),
-                "measured_step_time_s": one.step and one.step.measured,
-                "predicted_step_time_s": one.time,
-                "step_time_low": one.low,
-                "step_time_high": one.high,
-                "regime": one.regime,
-                "parts_s": dict(one.parts),
+                "source": one["source"],
+                "row_id": one["id"],
+                "error": 100.0 * one["error"],
+                "measured_step_time_s": one["measured"],
+                "predicted_step_time_s": one["time"],
+                "step_time_low": one["low"],
+                "step_time_high": one["high"],
+                "regime": one["regime"],
+                "parts_s": parts_of(one),
             }
-            for source, one in worst(answers)
+            for _, one in worst(found).iterrows()
         ],
     }
     return json.dumps(plain, indent=2, allow_nan=False, ensure_ascii=False)
 
 
-def rows_table(found: Sequence[StepAnswer]) -> PlainTable:
+def rows_table(found: pd.DataFrame) -> PlainTable:
     """Return one row per measured run: the predicted step, its interval, the error."""
     table = plain_table("predicted step time and its 80 % interval [s]")
-    table.add_column("row_id", no_wrap=True)
+    table.add_column("id", no_wrap=True)
     table.add_column("regime", no_wrap=True, optional=1)
     table.add_numbers("step\ntime", "low", "high", "error\n[%]")
-    for one in found:
-        name = one.row.cells["row_id"]
-        name = name if len(name) <= LONGEST else "..." + name[3 - LONGEST :]
-        if one.step is None:
-            table.add_row(name, "", "-", "-", "-", "-")
-            continue
-        error = "-" if one.error is None else f"{100.0 * one.error:+.1f}"
-        times = (f"{value:.4g}" for value in (one.time, one.low, one.high))
-        table.add_row(name, one.regime, *times, error)
+    for _, one in found.iterrows():
+        error = "-" if np.isnan(one["error"]) else f"{100.0 * one['error']:+.1f}"
+        times = ("-" if np.isnan(one[n]) else f"{one[n]:.4g}" for n in ("time", "low", "high"))
+        table.add_row(cut(one["id"]), one["regime"], *times, error)
     return table
 
 
+def cut(name: str) -> str:
+    """Return a name, its beginning left out where it is long."""
+    return name if len(name) <= LONGEST else "..." + name[3 - LONGEST :]
+
+
+def answered_lines(found: pd.DataFrame) -> Iterator[str]:
+    """Yield a header, then a line for every row of some sources."""
+    yield csv_line(["source", "row_id", "measured_step_time_s", *ADDED]) + "\n"
+    for _, one in found.iterrows():
+        time = "" if np.isnan(one["measured"]) or one["reason"] else repr(float(one["measured"]))
+        yield csv_line([one["source"], one["id"], time, *added_cells(one)]) + "\n"
+
+
+def added_cells(one: Any) -> list[str]:
+    """Return the cells of ``ADDED`` for a row."""
+    if np.isnan(one["time"]):
+        return [*[""] * (len(ADDED) - 1), one["reason"]]
+    error = "" if np.isnan(one["error"]) else f"{100.0 * one['error']:.6g}"
+    times = [repr(float(one[name])) for name in ("time", "low", "high")]
+    parts = map(repr, parts_of(one).values())
+    return [*times, one["regime"], error, *parts, ""]
+
+
+ADDED = (  # columns of a step beside those of its row
+    "predicted_step_time_s",
+    "step_time_low",
+    "step_time_high",
+    "regime",
+    "step_error_percent",
+    *(f"{part}_s" for part in PARTS),
+    "step_reason",
+)
 LONGEST = 34  # characters of a name

@@ -1,67 +1,59 @@
 """The envelope of measured runs: its limits are those of the rows, and widen an interval alone."""
 
 import dataclasses
-import functools
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from jaxroof.catalog import lookup
 from jaxroof.estimators.training import envelope
 from jaxroof.estimators.training.interval import REGIMES, WORDS
 from jaxroof.estimators.training.step import example, training
 from jaxroof.records import get_at, replace_at
-from jaxroof.validation.steps.scores import packaged_answers
+from jaxroof.validation.scores import packaged_rows
+from jaxroof.validation.steps import step_answers
 
 NOT_CALIBRATED = float(WORDS.index("not_calibrated"))
 
 
 @pytest.fixture(scope="module")
 def measured():
-    return [
-        one
-        for some in packaged_answers().values()
-        for one in some
-        if one.step is not None and one.error is not None
-    ]
+    """Return every measured row that has a prediction, with its extent, as columns."""
+    rows = packaged_rows("steps")
+    found, extent = step_answers(rows), np.full((len(rows.frame), len(EXTENT)), np.nan)
+    for places, inputs, _ in rows.groups:
+        for column, path in enumerate(EXTENT):
+            extent[places, column] = get_at(inputs, path)
+    found = found.join(pd.DataFrame(extent, columns=EXTENT)).dropna(subset="error")
+    degrees = [f"plan.{name}" for name in ("data", "tensor", "context", "pipeline")]
+    return found.assign(gpus=found[degrees].prod(axis=1))
 
 
-def gpus_of(step):
-    degrees = ("data", "tensor", "context", "pipeline")
-    return np.prod([step.settings[f"plan.{name}"] for name in degrees])
-
-
-@functools.cache
-def domain_of(system):
-    return float(lookup.system(system).fast_domain)
-
-
-def domain(step):
-    return domain_of(step.system)
+EXTENT = [
+    *(f"plan.{name}" for name in ("data", "tensor", "context", "pipeline")),
+    *("model.sequence", "system.fast_domain", "software.tensor_overlap"),
+]
 
 
 def test_the_limits_are_those_of_the_measured_rows(measured):
-    steps = [one.step for one in measured]
-    assert max(gpus_of(one) for one in steps) == envelope.MOST_GPUS
-    assert max(one.settings["model.sequence"] for one in steps) == envelope.LONGEST_SEQUENCE
-    tensor = np.array([one.settings["plan.tensor"] for one in steps])
-    within = tensor[tensor <= [domain(one) for one in steps]]
-    assert max(within) == envelope.WIDEST_TENSOR
+    assert measured["gpus"].max() == envelope.MOST_GPUS
+    assert measured["model.sequence"].max() == envelope.LONGEST_SEQUENCE
+    tensor = measured["plan.tensor"]
+    assert tensor[tensor <= measured["system.fast_domain"]].max() == envelope.WIDEST_TENSOR
 
 
 def test_no_measured_row_lies_outside_but_wide_tensor_groups_without_overlap(measured):
-    out = [one for one in measured if one.step.settings["plan.tensor"] > domain(one.step)]
-    assert 0 < len(out) < 5
-    for one in measured:
-        tensor, sequence = (one.step.settings[path] for path in ("plan.tensor", "model.sequence"))
-        numbers = (gpus_of(one.step), tensor, sequence, domain(one.step))
+    wide = measured["plan.tensor"] > measured["system.fast_domain"]
+    assert 0 < wide.sum() < 5
+    names = ["gpus", "plan.tensor", "model.sequence", "system.fast_domain"]
+    for numbers, out in zip(measured[names].to_numpy().tolist(), wide, strict=True):
         inside = float(envelope.inside(*numbers))
-        assert inside == float(one not in out)
+        assert inside == float(not out)
         assert bool(inside) == (not list(envelope.reasons_outside(*numbers)))
-    for one in out:
-        assert one.step.settings["software.tensor_overlap"] == 0.0
-        assert one.covered
-        assert one.regime == "not calibrated"
+    out = measured[wide]
+    assert (out["software.tensor_overlap"] == 0.0).all()
+    assert out["covered"].all()
+    assert (out["regime"] == "not calibrated").all()
 
 
 def moved(path, value):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from jaxroof.errors import InputError
-from jaxroof.validation.steps.scores import packaged_answers
+from jaxroof.validation.steps import packaged_answers
 from jaxroof.views.plots.step_accuracy import predicted_measured
 
 
@@ -18,13 +18,11 @@ def test_every_run_is_a_point(found):
     left, right = made.axes
     drawn = [line for line in left.lines if len(line.get_xdata()) > 2]
     measured = np.sort(np.concatenate([line.get_xdata() for line in drawn]))
-    np.testing.assert_allclose(
-        measured, sorted(one.step.measured for one in found["simumax_b200"]), rtol=1e-12
-    )
+    np.testing.assert_allclose(measured, sorted(found["measured"]), rtol=1e-12)
     assert all(line.get_ydata()[-1] == 100.0 for line in right.lines)
     assert len(made.legends[0].get_texts()) == 2, "dense, experts"
 
 
 def test_nothing_measured_is_refused():
     with pytest.raises(InputError, match="no measured step to draw"):
-        predicted_measured({"none": []})
+        predicted_measured(packaged_answers("mt_nlg_a100")[:0])

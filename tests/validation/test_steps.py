@@ -1,0 +1,222 @@
+"""Predicted step times of measured runs: the rows of the sheet, errors that may not grow."""
+
+import numpy as np
+import pytest
+from measured_steps import CHIPS, MODEL, PLAN, SOFTWARE, datasheet, rows
+
+from jaxroof import catalog
+from jaxroof.catalog import lookup
+from jaxroof.estimators.training.plan_time import timed
+from jaxroof.validation.calibration.machine import on_machine
+from jaxroof.validation.rows import rows_of
+from jaxroof.validation.scores import packaged_rows, reasons
+from jaxroof.validation.sources import packaged, sources
+from jaxroof.validation.steps import (
+    PARTS,
+    SMALL,
+    largest_parts,
+    packaged_answers,
+    regime_scores,
+    scores,
+    step_answers,
+    worst,
+)
+
+HALF = 0.05  # of the last digit of the table
+
+
+@pytest.fixture(scope="module")
+def found():
+    return packaged_answers()
+
+
+@pytest.fixture(scope="module")
+def asked():
+    return packaged_rows("steps")
+
+
+# ---- The rows of the sheet ----------------------------------------------------------------------
+
+
+def test_every_input_of_every_row_of_the_sheet(asked):
+    """What a step follows from, as ``training`` makes it of the inputs, is what the sheet has."""
+    sheet, names, seen = {row["row_id"]: row for row in rows()}, asked.note("id"), 0
+    measured = asked.note("#measured_step_time_s")
+    for places, inputs, recipe in asked.groups:
+        step = timed(inputs, recipe)
+        known = np.array([names[place] in sheet for place in places])
+        some = [sheet[names[place]] for place in places[known]]
+        seen += len(some)
+        latent = step.model.latent > 0.0
+        expected = {
+            **{name: (getattr(step.model, name), column) for name, column in MODEL.items()},
+            "head_size": (np.where(latent, 128.0, step.model.head_size), "head_size"),
+            **{name: (getattr(step.plan, name), name) for name in PLAN},
+            **{name: (getattr(step.software, name), column) for name, column in SOFTWARE.items()},
+            "dedup": (step.software.dedup * (step.model.experts > 0.0), "dedup"),
+            "expert": (step.plan.expert, "expert_parallel"),
+            "sequence": (inputs.model.sequence, "sequence"),
+            "slow_bandwidth": (inputs.system.slow_bandwidth * inputs.system.nics, "slow_rate"),
+            "measured": (np.array([float(measured[place]) for place in places]), "measured"),
+        }
+        for name, (values, column) in expected.items():
+            written = [float(row[column] or 0) for row in some]
+            values = np.broadcast_to(values, len(places))[known]
+            np.testing.assert_allclose(values, written, rtol=1e-9, err_msg=name)
+        systems = [asked.note("system")[place] for place in places[known]]
+        chips = [lookup.chip_name(system) for system in systems]
+        assert chips == [CHIPS[row["chip"]][1] for row in some]
+    assert seen == len(sheet)
+
+
+def test_every_time_of_every_row_of_the_sheet(found):
+    times = dict(zip(found["id"], found["time"], strict=True))
+    pairs = [(times[row["row_id"]], float(row["out_step_time"])) for row in rows()]
+    assert len(pairs) == 1312
+    np.testing.assert_allclose(*zip(*pairs, strict=True), rtol=1e-10)
+
+
+@pytest.mark.parametrize("system", sorted({name for name, _ in CHIPS.values()} | {"h100-nvs8"}))
+def test_machines_are_those_of_the_datasheets(system):
+    made, peaks = lookup.system(system), catalog.entry("systems", system, {})["peaks"]
+    sheet = datasheet({"h100-nvs8": "h100-80-sxm"}.get(system, system))
+    expected = {
+        "matrix_flops": "bf16_flops",
+        "hbm_bandwidth": "hbm_bandwidth",
+        "fast_domain": "fast_domain_size",
+        "fast_bandwidth": "fast_bw_per_dir",
+        "slow_bandwidth": "nic_bw_per_dir",
+    }
+    for field, column in expected.items():
+        assert getattr(made, field) == float(sheet[column]), (system, field)
+    for name in ("fp8", "fp4"):
+        assert peaks.get(name, 0.0) == float(sheet[f"{name}_flops"]), (system, name)
+
+
+# ---- Errors that may not grow -------------------------------------------------------------------
+
+TABLE = [  # source, chips, precision, experts: n, median, p90 as the sheet's tables print them [%]
+    ("megatron_a100_korthikanti", "A100 80", "", False, 26, 1.7, 5.2),
+    ("megatron_a100_korthikanti", "A100 40", "", False, 8, 1.2, 5.2),
+    ("mt_nlg_a100", "", "", False, 3, 19.4, 21.3),
+    ("vtrain_multi_node", "", "", False, 55, 6.5, 17.9),
+    ("vtrain_single_node", "", "", False, 720, 6.9, 16.8),
+    ("internevo_a100", "", "", False, 33, 14.9, 28.0),
+    ("llm_foundry_mpt", "A100", "", False, 139, 3.1, 6.0),
+    ("llm_foundry_mpt", "H100", "", False, 77, 3.5, 5.6),
+    ("megatron_lm_h100", "", "", False, 17, 3.0, 6.4),
+    ("nemo_releases", "H100", "", False, 15, 6.0, 9.6),
+    ("nemo_releases", "B200", "", False, 19, 3.0, 9.0),
+    ("mlperf_training", "H100", "", False, 17, 4.5, 10.8),
+    ("mlperf_training", "^B200", "", False, 12, 3.5, None),
+    ("mlperf_training", "GB200", "", False, 8, 2.5, None),
+    ("mlperf_training", "B300", "", False, 8, 7.9, None),
+    ("megatron_bridge_dense", "H100", "", False, 4, 6.7, 8.9),
+    ("megatron_bridge_dense", "GB200", "", False, 29, 2.2, None),
+    ("megatron_bridge_dense", "GB300", "", False, 11, 3.7, None),
+    ("megatron_bridge_moe", "^B200", "", True, 11, 7.0, None),
+    ("megatron_bridge_moe", "GB200", "", True, 29, 8.0, None),
+    ("megatron_bridge_moe", "GB300", "", True, 15, 15.0, None),
+    ("megatron_bridge_moe", "H100", "", True, 15, 14.0, None),
+    ("simumax_b200", "", "", False, 14, 1.9, 4.8),
+    ("simumax_b200", "", "", True, 9, 8.3, 14.7),
+    ("dgxc_benchmarking", "H100", "bf16", False, 63, 8.5, 11.5),
+    ("dgxc_benchmarking", "H100", "fp8", False, 63, 2.6, 10.4),
+    ("dgxc_benchmarking", "GB200", "bf16", False, 3, 5.2, None),
+    ("dgxc_benchmarking", "GB200", "fp8", False, 3, 6.9, None),
+    ("dgxc_benchmarking", "H100", "bf16", True, 21, 18.0, None),
+    ("dgxc_benchmarking", "H100", "fp8", True, 19, 6.6, None),
+    ("dgxc_benchmarking", "GB200", "bf16", True, 3, 57.8, None),
+    ("torchtitan", "A100", "", False, 3, 9.4, None),
+    ("torchtitan", "H200", "", False, 2, 7.8, None),
+    ("bigscience_a100", "", "", False, 64, 13.3, 23.5),
+    ("megatron_bridge_moe_2", "", "", True, 5, 26.0, 35.2),
+]
+WHOLE = {26.0, 3.0, 6.0, 7.0, 8.0, 9.0, 14.0, 15.0, 28.0}  # printed as whole numbers
+
+
+@pytest.mark.parametrize(("source", "chip", "precision", "experts", "n", "median", "p90"), TABLE)
+def test_no_source_gets_worse(found, asked, source, chip, precision, experts, n, median, p90):
+    frame = asked.frame
+    routed = frame["model.experts"].replace("", "0").astype(float) > 0.0
+    some = found[
+        (found["source"] == source)
+        & found["error"].notna()
+        & found["chip"].str.contains(chip)
+        & frame["precision"].str.contains(precision)
+        & (routed == experts)
+        & ~frame["#source"].str.contains("ZeRO-3")
+    ]
+    sizes = 100.0 * some["error"].abs()
+    assert len(some) == n
+    assert np.median(sizes) <= median + (0.5 if median in WHOLE else HALF)
+    if p90 is not None:
+        assert np.quantile(sizes, 0.9) <= p90 + (0.5 if p90 in WHOLE else HALF)
+
+
+COVERED = {  # regime: rows whose 80 % interval holds the measured time, in per cent
+    "dense, 16 bit": 80.0,
+    "dense, 8 or 4 bit": 92.9,
+    "experts": 88.7,
+    "not calibrated": 71.3,
+    "all": 81.7,
+}
+
+
+def test_intervals_cover_what_they_say(found):
+    made = {one.regime: one for one in regime_scores(found)}
+    assert set(made) == set(COVERED)
+    for regime, least in COVERED.items():
+        assert made[regime].covered >= least - HALF, regime
+    assert made["all"].rows == sum(one.rows for one in scores(found)) == 1585
+
+
+def test_every_row_is_answered_or_has_a_reason(found):
+    assert list(found["source"].unique()) == list(sources("steps"))
+    assert sum(one.rows for one in reasons(found)) + 1585 == len(found)
+    assert ((found["reason"] != "") == found["time"].isna()).all()
+
+
+def test_parts_sum_to_the_step_and_intervals_hold_it(found):
+    known = found[found["time"].notna()]
+    np.testing.assert_allclose(known[[*PARTS]].sum(axis=1), known["time"], rtol=1e-12)
+    assert (known["low"] < known["time"]).all()
+    assert (known["time"] < known["high"]).all()
+    assert (known[[*PARTS]].min(axis=1) >= -1e-9 * known["time"]).all()
+
+
+def test_a_statistic_is_what_numpy_says(found):
+    errors = np.array([0.1, -0.2, 0.3, -0.4])
+    some = found[found["source"] == "simumax_b200"][:4].assign(error=errors, regime="")
+    some["covered"] = [True, False, False, False]
+    (one,) = scores(some)
+    expected = [np.median(abs(errors)), np.mean(abs(errors)), np.quantile(abs(errors), 0.9)]
+    np.testing.assert_allclose(
+        one[4:], [*(100.0 * np.array(expected)), 100.0 * np.median(errors), 25.0], rtol=1e-12
+    )
+
+
+def test_the_worst_rows_are_of_different_configurations(found):
+    made = worst(found, 8)
+    assert len(made[["source", "group", "id"]].drop_duplicates()) == 8
+    assert not (made["group"] + made["id"].where(made["group"] == "", "")).duplicated().any()
+    sizes = np.log1p(made["error"]).abs().tolist()
+    assert sizes == sorted(sizes, reverse=True)
+    shares = largest_parts({name: made[name].iloc[0] for name in PARTS}, 9)
+    assert 1.0 - 9.0 * SMALL <= sum(share for _, share in shares) <= 1.0 + 1e-12
+
+
+def test_a_file_of_a_chip_takes_the_place_of_the_catalogue(found, tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('base = "blackwell"\nstep = "1 s"\nown_dense_16_bit = 0.2\n', encoding="utf-8")
+    one = packaged("steps", "simumax_b200")[:1]
+    before = found[found["source"] == "simumax_b200"].iloc[0]
+
+    def answered(chip):
+        return step_answers(rows_of(one, lambda name: on_machine(name, chip))).iloc[0]
+
+    after = answered(str(path))
+    assert after["time"] - before["time"] == pytest.approx(1.0 - 32.4e-3, rel=1e-9)
+    assert after["regime"] == "dense, 16 bit, own runs"
+    assert after["high"] / after["time"] == pytest.approx(np.exp(0.2))
+    assert answered("blackwell")["time"] == before["time"]
