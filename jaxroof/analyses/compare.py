@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from jaxroof.analyses.training_settings import system_of
+from jaxroof.catalog.lookup import system as named_system
 from jaxroof.catalog.lookup import with_chip
 from jaxroof.engine.grid.chunks import Progress
 from jaxroof.engine.search.none_legal import check_legal
@@ -30,6 +30,16 @@ from jaxroof.settings import apply_settings, by_path
 
 FORM = "SYSTEM, SYSTEM:GPUS or SYSTEM:GPUS:PRECISION"
 _CONTENDER = re.compile(r"((?:[A-Za-z]:)?[^:]+)(?::([1-9]\d{0,8})?(?::(\w+))?)?")
+
+
+def system_of(
+    estimator: Estimator, name: str, number_format: str | None = None, chip: Any = None
+) -> Any:
+    """Return a system as an estimator of a training step has it."""
+    if estimator.expand is None:  # the study's: peaks by number format, no chips
+        return named_system(name, number_format)
+    machine, _ = with_chip({}, name, chip)
+    return estimator.names["system"](machine) if isinstance(machine, str) else machine
 
 
 class Contender(NamedTuple):

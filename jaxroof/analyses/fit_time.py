@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxroof.analyses.filled_plan import Filled, filled_plan
 from jaxroof.analyses.fit_question import PATHS, Question, unchecked_question
+from jaxroof.analyses.plan_question import Filled, filled_plan
 from jaxroof.analyses.plan_question import Question as Search
 from jaxroof.analyses.plan_recomputation import SELECTIVE
 from jaxroof.catalog.architecture import Architecture
@@ -63,7 +63,7 @@ def filled_fields(
         recipe = choose(TrainingRecipe(**{**vars(recipe), SELECTIVE: Selective.LIGHT}), selective)
     searched = dataclasses.replace(inputs, plan=None, system=as_reported(inputs.system))
     found = Search(searched, recipe, (), float(asked.capacity))
-    return filled_plan(found, float(asked.inputs.gpus or 1.0), own)
+    return filled_plan(found, float(asked.inputs.gpus or 1.0), own, training)
 
 
 def _training_inputs(asked: Question, inputs: MemoryInputs, recipe: MemoryRecipe) -> TrainingInputs:

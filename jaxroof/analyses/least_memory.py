@@ -9,23 +9,15 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from jaxroof.analyses.own_plan import filled_in, place_of
-from jaxroof.analyses.plan_question import Question, Rules, question_of
-from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance
-from jaxroof.engine.grid.evaluate import evaluate_points
+from jaxroof.analyses.plan_question import Question, Rules, count_of, machine_of, question_of
 from jaxroof.engine.search.candidates import needs_of, plan_product
 from jaxroof.engine.search.distinct_rows import distinct_rows
 from jaxroof.engine.search.none_legal import NoLegalPlan, none_legal
-from jaxroof.engine.search.one_machine import OneMachine, one_machine
-from jaxroof.engine.search.problem import SearchProblem, check_top, searchable_report
-from jaxroof.errors import refusal
-from jaxroof.estimator import Estimator
-from jaxroof.estimators.training.inputs import TrainingPlan
-from jaxroof.estimators.training.memory_step import (
-    fewest_state_bytes,
-    stage_memory,
-)
-from jaxroof.estimators.training.plans import STATES, cluster_sizes, reasons
+from jaxroof.engine.search.one_machine import OneMachine
+from jaxroof.engine.search.problem import check_top
+from jaxroof.engine.search.ranked_plans import Whole, as_variables, fields_of, own_of
+from jaxroof.estimators.training.memory_step import fewest_state_bytes, stage_memory
+from jaxroof.estimators.training.plans import STATES, cluster_sizes
 
 ALIKE = math.prod(map(len, STATES.values()))  # plans of the same degrees and microbatch
 MOST = 16384  # accelerators that are tried for the fewest that hold a step
@@ -85,43 +77,26 @@ def least_memory_of(
     Arguments and errors are as in ``least_memory``.
     """
     check_top(top)
-    inputs, recipe, constraints, capacity = asked
-    sizes = [count_of(gpus)] if gpus is not None else _sizes(inputs, recipe, most, capacity)
+    sizes = [count_of(gpus)] if gpus is not None else _sizes(asked, most)
     size, tried = (sizes[0], 1) if gpus is not None else _leanest(asked, sizes, progress)[:2]
     machine = machine_of(asked, size)
     if not machine.plans.size:
         tried_to = most if gpus is None and len(sizes) > 1 else None
         raise NoLegalPlan(none_legal(machine.question, machine.refused, tried_to))
-    data = reports(machine, _first(machine, top))
-    whole = _whole(asked, machine, size, tried)
-    if own is not None:
-        whole |= _place_of(asked, machine, size, own)
-    made = {n: xr.Variable((), value, _about(*about)) for n, (value, *about) in whole.items()}
-    return data.assign(made).assign_attrs(
+    data = machine.reports(_first(machine, top))
+    whole: dict[str, tuple[Any, str, str]] = {
+        "gpus": (size, "1", "Accelerators"),
+        "capacity": (asked.capacity, "B", "High-bandwidth memory that a step may fill"),
+        "fits": (len(machine.fitting) > 0, "1", "Whether a plan fits"),
+        "plans_legal": (machine.plans.size, "1", "Legal plans on these accelerators"),
+        "plans_feasible": (len(machine.fitting), "1", "Legal plans that fit"),
+        "sizes_tried": (tried, "1", "Numbers of accelerators whose every plan was evaluated"),
+        **(_place_of(machine, own) if own is not None else {}),
+    }
+    return data.assign(as_variables(whole)).assign_attrs(
         question="least memory",
         options=json.dumps({"gpus": gpus and float(gpus), "most": most, "own": own}),
-        where=json.dumps([str(rule) for rule in constraints]),
-        refused=json.dumps(machine.refused),
-        reasons=json.dumps(reasons(recipe)),
     )
-
-
-def machine_of(asked: Question, size: int, estimator: Estimator = stage_memory) -> OneMachine:
-    """Return the legal plans of a checked question on some accelerators."""
-    inputs = dataclasses.replace(asked.inputs, gpus=np.float64(size), plan=None)
-    problem = SearchProblem(
-        estimator=estimator,
-        inputs=inputs,
-        recipe=asked.recipe,
-        axes=(),
-        where=asked.constraints,
-        objective=estimator.objective,
-        sign=1.0,
-        top=1,
-        placements=False,
-        report=searchable_report(estimator, inputs, asked.recipe),
-    )
-    return one_machine(problem)
 
 
 def fewest_accelerators(
@@ -140,8 +115,7 @@ def fewest_accelerators(
     Arguments and errors are as in ``least_memory``.
     """
     asked = question_of(model, system, global_batch, where, settings or {})
-    every = _sizes(asked.inputs, asked.recipe, most, asked.capacity)
-    sizes = [size for size in every if size > above]
+    sizes = [size for size in _sizes(asked, most) if size > above]
     size, _, holds = _leanest(asked, sizes, progress) if sizes else (0, 0, False)
     return size if holds else None
 
@@ -165,67 +139,25 @@ def _leanest(asked: Question, sizes: list[int], progress: Progress | None) -> tu
     return nearest, len(sizes), False
 
 
-Whole = dict[str, tuple[Any, str, str]]  # value, unit, sentence of what holds for all plans
-
-
-def _about(unit: str, text: str) -> dict[str, str]:
-    return {"units": unit, "long_name": text}
-
-
-def _whole(asked: Question, machine: OneMachine, size: int, tried: int) -> Whole:
-    """Return what holds for all plans."""
-    return {
-        "gpus": (size, "1", "Accelerators"),
-        "capacity": (asked.capacity, "B", "High-bandwidth memory that a step may fill"),
-        "fits": (len(machine.fitting) > 0, "1", "Whether a plan fits"),
-        "plans_legal": (machine.plans.size, "1", "Legal plans on these accelerators"),
-        "plans_feasible": (len(machine.fitting), "1", "Legal plans that fit"),
-        "sizes_tried": (tried, "1", "Numbers of accelerators whose every plan was evaluated"),
-    }
-
-
-def _place_of(asked: Question, machine: OneMachine, size: int, own: str) -> Whole:
+def _place_of(machine: OneMachine, own: str) -> Whole:
     """Return the memory and the place of the leanest plan with the fields of the user's.
 
     Raises: InputError for fields that are not numbers, and with the rule that refuses the plan.
     """
-    some = place_of(asked.inputs, asked.recipe, machine, size, own)
-    place = some[:1]
-    need = float(machine.need[place[0]])
-    mine = {name: int(value[0]) for name, value in machine.at(place).items()}
+    found = own_of(machine, own)
+    place = int(found.some[0])
+    need = float(machine.need[place])
     rank = 1 + int(np.sum(machine.need < need))
     return {
         "own": (need, "B", "Memory of the leanest plan with the fields of yours"),
         "own_place": (rank, "1", "Its place among all legal plans, by memory"),
-        "own_plan": (json.dumps(mine), "1", "Its fields"),
+        **fields_of(machine, place),
         "own_filled": (
-            json.dumps(filled_in(machine, own, some, int(place[0]))),
+            json.dumps(machine.filled(found, place)),
             "1",
             "Those that were left open",
         ),
     }
-
-
-def reports(machine: OneMachine, positions: np.ndarray) -> xr.Dataset:
-    """Return some of the plans with all their results, as a Dataset over ``plan``."""
-    question = machine.question
-    estimator, inputs, recipe = question.estimator, question.inputs, question.recipe
-    some = machine.at(positions)
-    results = evaluate_points(estimator, recipe, with_plans(inputs, some))
-    columns = {**{field: column.astype(np.int64) for field, column in some.items()}, **results}
-    return dataset(
-        {name: (("plan",), values) for name, values in columns.items()},
-        (),
-        inputs,
-        field_metadata(estimator.plan, question.report),
-        provenance(estimator, inputs, recipe),
-    )
-
-
-def with_plans(inputs: Any, plans: Mapping[str, np.ndarray]) -> Any:
-    """Return inputs with plans as columns of numbers."""
-    columns: dict[str, Any] = {field: column.astype(np.float64) for field, column in plans.items()}
-    return dataclasses.replace(inputs, plan=TrainingPlan(**columns))
 
 
 def _first(machine: OneMachine, top: int) -> np.ndarray:
@@ -239,21 +171,11 @@ def _first(machine: OneMachine, top: int) -> np.ndarray:
     return some[np.sort(distinct_rows([same, *plans.values()])[0])][:top]
 
 
-def count_of(gpus: Any) -> int:
-    """Return a number of accelerators.
-
-    Raises: InputError if it is not a whole number from 1 to 1e9.
-    """
-    if not 1 <= float(gpus) == int(gpus) <= 1e9:
-        raise refusal("gpus", f"expected a whole number from 1 to 1e9, given {gpus}")
-    return int(gpus)
-
-
-def _sizes(inputs: Any, recipe: Any, most: int, capacity: float) -> list[int]:
+def _sizes(asked: Question, most: int) -> list[int]:
     """Return the numbers of accelerators that legal plans have and that could hold the states."""
-    sizes = cluster_sizes(inputs, recipe, most)
-    least = float(fewest_state_bytes(inputs, recipe))
-    return [int(size) for size in sizes if least <= size * capacity] or [int(sizes[-1])]
+    sizes = cluster_sizes(asked.inputs, asked.recipe, most)
+    least = float(fewest_state_bytes(asked.inputs, asked.recipe))
+    return [int(size) for size in sizes if least <= size * asked.capacity] or [int(sizes[-1])]
 
 
 def _named(what: Any) -> str:

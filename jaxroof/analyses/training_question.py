@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxroof.analyses.filled_plan import filled_plan
-from jaxroof.analyses.plan_question import Question
+from jaxroof.analyses.plan_question import Question, filled_plan
 from jaxroof.engine.grid.question import ask, long_names
 from jaxroof.errors import refusal
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
@@ -79,7 +78,7 @@ def filled_settings(
     size = math.prod(own.get(name, 1.0) for name in DEGREES)
     capacity = float(memory_limit(with_named_absences(begun)))
     asked = Question(dataclasses.replace(begun, plan=None), choices, (), capacity)
-    filled = filled_plan(asked, size, {**held, **own})
+    filled = filled_plan(asked, size, {**held, **own}, training)
     if filled is None:
         return dict(given), {}
     more = {f"plan.{name}": value for name, value in filled.plan.items()}

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import jaxroof as jr
-from jaxroof.analyses.least_memory import machine_of, with_plans
-from jaxroof.analyses.plan_question import question_of
+from jaxroof.analyses.plan_question import machine_of, question_of
 from jaxroof.catalog.lookup import chip_of
+from jaxroof.engine.search.one_machine import with_plans
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.step import training
 
@@ -21,7 +21,9 @@ def test_the_fastest_is_the_fastest_of_all_that_fit():
     asked = question_of(*ASKED.values(), (), {}, training)
     machine = machine_of(asked, 16, training)
     need, plans = machine.need, machine.plans.whole()
-    times = np.asarray(training.evaluate(with_plans(asked.inputs, plans), asked.recipe).step_time)
+    times = np.asarray(
+        training.evaluate(with_plans(training, asked.inputs, plans), asked.recipe).step_time
+    )
     fits = need <= asked.capacity
     np.testing.assert_allclose(data.step_time, np.sort(times[fits])[:5], rtol=1e-12)
     assert int(data.plans_feasible) == int(fits.sum())
@@ -130,6 +132,8 @@ def test_the_lean_plan_is_the_leanest_of_those_not_much_slower():
     asked = question_of(*ASKED.values(), (), {}, training)
     machine = machine_of(asked, 16, training)
     plans = machine.at(machine.fitting)
-    times = np.asarray(training.evaluate(with_plans(asked.inputs, plans), asked.recipe).step_time)
+    times = np.asarray(
+        training.evaluate(with_plans(training, asked.inputs, plans), asked.recipe).step_time
+    )
     near = (times <= times.min() * 1.1) & (plans["offload_optimizer"] == 0)
     assert float(data.lean_memory) == machine.need[machine.fitting][near].min()

@@ -8,11 +8,11 @@ import pytest
 import xarray as xr
 
 import jaxroof as jr
-from jaxroof.analyses.least_memory import machine_of, with_plans
-from jaxroof.analyses.plan_question import Question
+from jaxroof.analyses.plan_question import Question, machine_of
 from jaxroof.catalog.lookup import device
 from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.search.none_legal import NoLegalPlan
+from jaxroof.engine.search.one_machine import with_plans
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.inputs import StageInputs, TrainingPlan
@@ -53,7 +53,9 @@ def test_plans_as_a_product_need_what_each_reports(where: str) -> None:
     rules = constraints_of(stage_memory, where)
     machine = machine_of(Question(checked(asked), stage_memory.recipe, rules, 1e12), 12)
     found, need = machine.plans.whole(), machine.need
-    report = evaluate_points(stage_memory, stage_memory.recipe, with_plans(asked, found))
+    report = evaluate_points(
+        stage_memory, stage_memory.recipe, with_plans(stage_memory, asked, found)
+    )
     np.testing.assert_allclose(need, report["device"], rtol=1e-12)
     legal = survey_of(12, where)
     order = np.lexsort([*reversed(found.values())])

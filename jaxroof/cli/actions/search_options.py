@@ -5,12 +5,11 @@ import functools
 import pathlib
 from typing import Any
 
-from jaxroof.analyses.training_settings import system_of
+from jaxroof.analyses.compare import system_of
 from jaxroof.catalog.lookup import model, with_chip
 from jaxroof.cli.actions.arguments import parse_settings
 from jaxroof.cli.actions.console import OPTION_OF
 from jaxroof.cli.actions.question_options import PlansQuestion
-from jaxroof.engine.grid.question import resolve
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.errors import unknown
@@ -115,11 +114,8 @@ class SearchOptions(QuestionOptions):
 
     @property
     def inputs(self) -> Any:
-        """Return the inputs before any settings; of one's own estimator, from all of them."""
-        if self._of_a_step:
-            return super().inputs
-        sizes = {"gpus": self.sizes[0]} if self.sizes else {}
-        return resolve(self.asked_of, {**sizes, **self.settings})[0]
+        """Return the inputs before any settings; none of one's own estimator."""
+        return super().inputs if self._of_a_step else None
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -4,8 +4,7 @@ from typing import Any
 
 import xarray as xr
 
-from jaxroof.analyses.fastest_plans import fastest_plans
-from jaxroof.analyses.near_batches import better_batch
+from jaxroof.analyses.fastest_plans import better_batch, fastest_plans
 from jaxroof.catalog.lookup import chip_of, system
 from jaxroof.cli.actions.console import say, say_all
 from jaxroof.cli.actions.outputs import check_output, report_written

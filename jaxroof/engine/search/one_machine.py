@@ -34,7 +34,7 @@ from jaxroof.engine.search.direct import plan_objectives
 from jaxroof.engine.search.distinct_rows import distinct_rows
 from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.errors import InputError, refusal
-from jaxroof.estimator import FAR, TIE, Candidates, reads
+from jaxroof.estimator import FAR, TIE, Candidates, Estimator, reads
 from jaxroof.records import with_named_absences
 from jaxroof.structure import structure
 
@@ -150,6 +150,21 @@ class OneMachine:
         values = self.values(some)
         return some[values <= most], values[values <= most]
 
+    def alike(self, best: Any) -> np.ndarray:
+        """Return the positions of the plans that are too close to the best to tell apart.
+
+        Arguments: the results of the best plan.
+        """
+        close = self.question.estimator.close
+        value = self.question.sign * float(best[self.question.objective])
+        share = TIE if close is None else close(best)
+        return self.distinct(self.within(value + share * abs(value))[0])
+
+    @property
+    def metadata(self) -> dict[str, Mapping[str, Any]]:
+        """Return what the records say of each result."""
+        return field_metadata(self.question.report)
+
     def values(self, positions: np.ndarray) -> np.ndarray:
         """Return what is minimised, of some plans."""
         known = self._known
@@ -256,7 +271,8 @@ class OneMachine:
         if not len(positions):
             return np.empty(0)
         if executor_of(*whose, 0) != NUMPY:
-            asked, aim = with_plans(question, self.at(positions)), question.objective
+            aim = question.objective
+            asked = with_plans(question.estimator, question.inputs, self.at(positions))
             found = evaluate_points(question.estimator, question.recipe, asked, aim)[aim]
             return question.sign * found
         rows, tables = self._parts
@@ -346,11 +362,11 @@ def stairs_of(need: np.ndarray, value: np.ndarray) -> np.ndarray:
     return order[np.unique(first)]
 
 
-def with_plans(question: SearchProblem, plans: Mapping[str, np.ndarray]) -> Any:
-    """Return the inputs of a problem with plans as columns of numbers."""
-    assert question.estimator.plan is not None
+def with_plans(estimator: Estimator, inputs: Any, plans: Mapping[str, np.ndarray]) -> Any:
+    """Return inputs with plans as columns of numbers."""
+    assert estimator.plan is not None
     columns = {field: column.astype(np.float64) for field, column in plans.items()}
-    return dataclasses.replace(question.inputs, plan=question.estimator.plan(**columns))
+    return dataclasses.replace(inputs, plan=estimator.plan(**columns))
 
 
 def reports(
@@ -358,7 +374,7 @@ def reports(
 ) -> xr.Dataset:
     """Return plans with all their results, ``feasible`` among them, as a Dataset over ``plan``."""
     estimator, inputs = question.estimator, question.inputs
-    found = evaluate_points(estimator, question.recipe, with_plans(question, plans))
+    found = evaluate_points(estimator, question.recipe, with_plans(estimator, inputs, plans))
     if "feasible" not in found:
         count = len(next(iter(plans.values())))
         need = found[estimator.need] if estimator.need else np.zeros(count)
@@ -376,6 +392,7 @@ def reports(
             question="legal plans",
             where=[str(rule) for rule in question.where],
             refused=dict(refused),
+            reasons=dict(estimator.reasons(question.recipe)) if estimator.reasons else {},
         ),
     )
 

@@ -18,6 +18,7 @@ from jaxroof.estimators.training.memory_model import counts, memory_model
 from jaxroof.estimators.training.memory_recipe import MemoryRecipe
 from jaxroof.estimators.training.memory_report import StageMemory
 from jaxroof.estimators.training.model_size import size
+from jaxroof.estimators.training.own_plan import USUAL, why_not
 from jaxroof.estimators.training.plans import DEGREES, alike, plans, reasons
 from jaxroof.estimators.training.precision import expand_settings
 from jaxroof.estimators.training.stage_memory import amounts, host_bytes, of_stage
@@ -167,6 +168,8 @@ stage_memory = Estimator(
     candidates=plans,
     alike=alike,
     reasons=reasons,
+    why_not=why_not,
+    usual=USUAL,
     structural=("gpus", "global_batch", "model"),
     objective="device",
     need="device",

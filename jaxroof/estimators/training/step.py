@@ -24,6 +24,7 @@ from jaxroof.estimators.training.memory_step import (
 from jaxroof.estimators.training.memory_step import example as example_of_memory
 from jaxroof.estimators.training.model_flops import token_flops
 from jaxroof.estimators.training.offload_time import offload_time
+from jaxroof.estimators.training.own_plan import USUAL, close, why_not
 from jaxroof.estimators.training.plan_time import chip_of, layer, time_of_layers, timed_plan
 from jaxroof.estimators.training.plans import DEGREES, alike, plans, reasons
 from jaxroof.estimators.training.precision import expand_settings
@@ -190,6 +191,9 @@ training = Estimator(
     candidates=plans,
     alike=alike,
     reasons=reasons,
+    why_not=why_not,
+    usual=USUAL,
+    close=close,
     structural=("gpus", "global_batch", "model"),
     objective="step_time",
     need="memory",

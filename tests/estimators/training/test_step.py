@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import jaxroof as jr
-from jaxroof.analyses.least_memory import with_plans
 from jaxroof.analyses.result_metadata import resources
 from jaxroof.engine.grid.dataset import roles
 from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.grid.question import resolve
+from jaxroof.engine.search.one_machine import with_plans
 from jaxroof.engine.sensitivity.elasticities import default_parameters
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.interval import REGIMES
@@ -39,7 +39,9 @@ def drawn(model: str, **asked: Any) -> tuple[Any, Any]:
     assert training.candidates is not None
     listed = training.candidates(inputs, recipe).plans
     some = np.random.default_rng(0).permutation(len(listed["data"]))[:DRAWN]
-    return with_plans(inputs, {name: column[some] for name, column in listed.items()}), recipe
+    return with_plans(
+        training, inputs, {name: column[some] for name, column in listed.items()}
+    ), recipe
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -189,7 +191,7 @@ def test_a_step_goes_one_way_along_every_parameter(model: str) -> None:
     assert {"system.matrix_flops", "system.slow_bandwidth"} <= {*paths}
     plans = {name: np.broadcast_to(column, DRAWN) for name, column in vars(inputs.plan).items()}
     columns = {name: np.tile(column, 13) for name, column in plans.items()}
-    every = with_plans(inputs, columns)
+    every = with_plans(training, inputs, columns)
     for path in paths:
         values = get_at(inputs, path) * np.geomspace(1 / 8, 8, 13)
         moved = replace_at(every, path, np.repeat(values, DRAWN))
