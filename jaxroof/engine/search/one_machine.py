@@ -262,7 +262,7 @@ class OneMachine:
             return NoSuchPlan(where, why, expected)
         left = " that --where leaves" if self.refused.get("where") else ""
         why = f"{text}: none of the {self.plans.size:,} legal plans{left} has these fields"
-        return NoSuchPlan(where, why, expected)
+        return NoSuchPlan(where, f"{why}{expected}", "")
 
     def _evaluated(self, positions: np.ndarray, bound: bool = False) -> np.ndarray:
         """Return what is minimised, or its lower bound, of some plans."""
