@@ -13,8 +13,7 @@ from jaxroof.config.sweep_file import plan_and_set, read_question
 from jaxroof.config.toml_reader import beside, errors_in_file, flat, known, load, table, text, typed
 from jaxroof.engine.codesign.design import design, design_problem
 from jaxroof.engine.grid.question import Question
-from jaxroof.engine.runs.dry_run import DryRun
-from jaxroof.engine.runs.other_dry_runs import dry_run_of_design
+from jaxroof.engine.runs.dry_run import DryRun, dry_run_of_design
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimators.published.step import published
 from jaxroof.estimators.training.step import training

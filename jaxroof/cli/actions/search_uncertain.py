@@ -11,7 +11,7 @@ from jaxroof.cli.actions.search_options import SearchOptions
 from jaxroof.cli.progress import working
 from jaxroof.config.toml_reader import errors_in_file
 from jaxroof.config.uncertainty_file import read_uncertain
-from jaxroof.engine.runs.other_dry_runs import dry_run_of_draws
+from jaxroof.engine.runs.dry_run import dry_run_of_draws
 from jaxroof.engine.search.problem import check_search
 from jaxroof.engine.search.search import search
 from jaxroof.engine.uncertainty.uncertain import uncertain

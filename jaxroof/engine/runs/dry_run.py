@@ -1,6 +1,7 @@
-"""What a sweep would take, before it is run: points, plans, memory, disk, and a time.
+"""What a question would take, before it is run: points, plans, memory, disk, and a time.
 
-The time is that of a sample of the points, timed here and now, for as many as there are.
+The time is that of samples of the points, timed here and now: what one more point takes, and what
+is taken once.
 """
 
 import dataclasses
@@ -9,32 +10,37 @@ import math
 import pathlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
 from jaxroof.engine.grid.axes import Axis
 from jaxroof.engine.grid.executor import JAX, SMALL
-from jaxroof.engine.grid.size import COPIES
+from jaxroof.engine.grid.size import COPIES, NUMBER
 from jaxroof.engine.runs.chunked_sweep import chunk_layout, evaluate_sweep, searches_of
 from jaxroof.engine.runs.job import SweepJob
 from jaxroof.engine.runs.job_size import check_chunks, check_whole, chunk_sizes, whole_size
 from jaxroof.engine.search.problem import axis_roles, most_by_numpy
+from jaxroof.estimator import Estimator
 from jaxroof.io.atomic import Path
 from jaxroof.limits import TooLarge
 
-FIRST, GROWTH, LAST = 8, 8, 1 << 15  # points of a sample: at first, by steps, at most
-LONG = 0.3  # seconds of a sample that is long enough
-SURE = 10.0  # seconds of a whole that are estimated well enough, however they grow
-LESS = 0.5  # of the time a point took among fewer: what shows that points share some of it
+if TYPE_CHECKING:
+    from jaxroof.engine.codesign.machines import DesignProblem
+
+FIRST, GROWTH, LAST = 8, 8, 1 << 18  # points of a sample: at first, by steps, at most
+LONG, ENOUGH = 0.3, 2.0  # seconds of a sample: long enough beside a smaller one, and by itself
+# of a design of GPT-3 1T and of ViT: how often all starts are searched, and all plans bounded
+SEARCHES, BOUNDS = 4, 8
+SLOPED = 256  # plans whose slopes are timed
 ZARR = ".zarr"
 # (points, executor) -> how many points were evaluated, and their results
 Sampled = Callable[[int, str | None], tuple[int, xr.Dataset]]
 
 
 class Sample(NamedTuple):
-    """A timed sample of the points of a sweep."""
+    """A timed sample of the points of a question."""
 
     points: int
     seconds: float
@@ -44,7 +50,7 @@ class Sample(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class DryRun:
-    """What a sweep would take."""
+    """What a question would take."""
 
     axes: Mapping[str, int]
     points: int
@@ -55,6 +61,48 @@ class DryRun:
     plans: float | None = None  # compared at a point, on average
     chunks: int | None = None  # of a file that is written in chunks
     refused: str = ""  # why it would not be run, empty if it would
+
+
+def estimated(
+    axes: Mapping[str, int],
+    sampled: Sampled,
+    points: int | None = None,
+    *,
+    bounded: bool = False,
+    most: int = SMALL,
+) -> DryRun:
+    """Return what a question over axes would take, its memory and its time by samples.
+
+    Samples grow until one is long enough. What it takes beyond the one before is of its points;
+    the rest is taken once. One that compiles, or a long one, is evaluated twice: what the first
+    time takes beyond the second is taken once too. If the whole would be compiled, so is the
+    sample, which is so beyond ``most`` evaluations; a search that passes over most plans by a bound
+    (``bounded``) chooses by what is left, in the whole and in the sample.
+    """
+    points = math.prod(axes.values()) if points is None else points
+    count, executor, before, fewer = FIRST, None, 0.0, (0, 0.0)
+    while True:
+        first, used, data = _timed(sampled, count, executor)
+        evaluations = int(data.attrs.get("combinations", used)) / used * points
+        if executor is None and not bounded and evaluations > most:
+            executor = JAX
+            continue
+        second = _timed(sampled, count, executor)[0] if executor or first > LONG else first
+        before = max(before, first - second)
+        each = max(second - fewer[1], 0.0) / max(used - fewer[0], 1)
+        long = second > (LONG if fewer[0] else ENOUGH)
+        if long or used >= points or count >= min(points, LAST):
+            break
+        count, fewer = count * GROWTH, (used, second)
+    seconds = before + second + each * max(points - used, 0)
+    memory = COPIES * data.nbytes / used * points
+    return DryRun(axes, points, memory, seconds, Sample(used, second, before, data))
+
+
+def _timed(sampled: Sampled, count: int, executor: str | None) -> tuple[float, int, xr.Dataset]:
+    start = time.perf_counter()
+    used, data = sampled(count, executor)
+    return time.perf_counter() - start, used, data
 
 
 def dry_run(asked: SweepJob, output: Path | None, chunk: int | None) -> DryRun:
@@ -70,10 +118,11 @@ def dry_run(asked: SweepJob, output: Path | None, chunk: int | None) -> DryRun:
             check_whole(asked, output)
     except TooLarge as error:
         refused = str(error)
-    lengths = {axis.name: len(axis) for axis in asked.axes}
-    bounded = asked.searched and asked.estimator.lower_bound is not None
     found = estimated(
-        lengths, functools.partial(_sampled, asked), bounded, _by_numpy(asked, chunks)
+        {axis.name: len(axis) for axis in asked.axes},
+        functools.partial(_sampled, asked),
+        bounded=asked.searched and asked.estimator.lower_bound is not None,
+        most=_by_numpy(asked, chunks),
     )
     combined = found.sample.data.attrs.get("combinations")
     plans = None if combined is None else int(combined) / found.sample.points
@@ -88,48 +137,6 @@ def _by_numpy(asked: SweepJob, chunks: int | None) -> int:
         return SMALL
     _, questions = searches_of(asked, asked.axes)
     return most_by_numpy(questions[0], axis_roles(questions[0]))
-
-
-def estimated(
-    lengths: Mapping[str, int], sampled: Sampled, bounded: bool = False, most: int = SMALL
-) -> DryRun:
-    """Return what a question over axes would take, its memory and its time by a sample."""
-    points = math.prod(lengths.values())
-    sample = timed(sampled, points, bounded, most)
-    each = sample.data.nbytes / sample.points
-    seconds = sample.before + points * sample.seconds / sample.points
-    return DryRun(lengths, points, COPIES * points * each, seconds, sample)
-
-
-def timed(sampled: Sampled, points: int, bounded: bool = False, most: int = SMALL) -> Sample:
-    """Return a sample that is large enough to be timed.
-
-    A long one is evaluated twice: what the first time takes beyond the second is of compiling,
-    and taken once. If the whole would be compiled, so is the sample; a search that passes over
-    most plans by a bound (``bounded``) chooses by what is left, in the whole and in the sample.
-    Up to ``most`` evaluations are not compiled. Where more points take less than their share, a
-    long estimate is made of more of them.
-    """
-    count, executor, before, fewer = FIRST, None, 0.0, (1, math.inf)
-    while True:
-        first, used, data = _timed(sampled, count, executor)
-        evaluations = int(data.attrs.get("combinations", used)) / used * points
-        if executor is None and not bounded and evaluations > most:
-            executor = JAX
-            continue
-        second = _timed(sampled, count, executor)[0] if executor or first > LONG else first
-        before = max(before, first - second)
-        grows = LESS * fewer[1] / fewer[0] < second / used  # about as the points do
-        known = grows or second > 2.0 * LONG or second / used * points < SURE
-        if (second > LONG and known) or count >= min(points, LAST):
-            return Sample(used, second, before, data)
-        count, fewer = count * GROWTH, (used, second)
-
-
-def _timed(sampled: Sampled, count: int, executor: str | None) -> tuple[float, int, xr.Dataset]:
-    start = time.perf_counter()
-    used, data = sampled(count, executor)
-    return time.perf_counter() - start, used, data
 
 
 def _sampled(asked: SweepJob, count: int, executor: str | None) -> tuple[int, xr.Dataset]:
@@ -169,3 +176,62 @@ def thinned_lengths(lengths: Sequence[int], count: int) -> list[int]:
 
 def _places(length: int, some: int) -> Any:
     return np.linspace(0, length - 1, some).round().astype(int)
+
+
+def dry_run_of_design(task: "DesignProblem") -> DryRun:
+    """Return what a design would take: starts, plans, memory, and a time by samples.
+
+    The plans are listed. A search of all starts, and the slopes of some plans, are timed.
+    """
+    from jaxroof.engine.codesign import descent, machines
+
+    start = time.perf_counter()
+    plans, some = machines.feasible_plans(task), descent.initial_machines(task.market, task.starts)
+    listed = time.perf_counter() - start
+    first = {field: column[:SLOPED] for field, column in plans.plans.items()}
+    count, fields = len(plans.low[:SLOPED]), len(task.market.way)
+    start = time.perf_counter()
+    machines.best_plan_rows(task, plans, some)
+    searched = time.perf_counter() - start
+    start = time.perf_counter()
+    machines.value_and_slope(task, first, np.tile(some[0], (count, 1)))
+    sloped = (time.perf_counter() - start) * len(plans.low) / count
+    kept = len(plans.low) * (len(plans.plans) + COPIES * (2 * fields + 2))
+    return DryRun(
+        axes={"start": task.starts, "field": fields},
+        points=task.starts,
+        memory=float(NUMBER * (kept + task.starts * plans.legal * task.searched)),
+        seconds=listed + SEARCHES * searched + BOUNDS * sloped,
+        sample=Sample(task.starts, searched, listed, xr.Dataset()),
+        plans=float(plans.legal),
+    )
+
+
+def dry_run_of_draws(
+    estimator: Estimator, inputs: Any, *, distributions: Any, samples: int = 1024, **more: Any
+) -> DryRun:
+    """Return what a search in draws of its inputs would take, its time by samples of few draws.
+
+    The arguments are those of ``uncertain``.
+    """
+    from jaxroof.engine.uncertainty import sobol
+    from jaxroof.engine.uncertainty.uncertain import LISTED, uncertain
+
+    sobol.check_draws(samples, more.get("seed", 0))
+    places: dict[str, int] = {}
+
+    def points(draws: int) -> int:  # the current inputs, two halves, and their crossings
+        return math.prod(places.values()) * (1 + draws // 2 * (2 + len(distributions)))
+
+    def sampled(count: int, executor: str | None) -> tuple[int, xr.Dataset]:
+        few = {"samples": min(count, samples), "distributions": distributions}
+        data = uncertain(estimator, inputs, **few, **more)
+        places.update({str(name): length for name, length in data.feasible_share.sizes.items()})
+        return points(few["samples"]), data
+
+    sampled(FIRST, None)
+    whole = points(samples)
+    found = estimated({**places, "draw": samples}, sampled, whole, bounded=True)
+    each = found.sample.data.nbytes / found.sample.points
+    numbers = NUMBER * LISTED * (len(estimator.plan_fields) + 2) + each
+    return dataclasses.replace(found, memory=COPIES * numbers * whole)
