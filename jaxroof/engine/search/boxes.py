@@ -25,6 +25,7 @@ after. If it fails, the plain way answers instead.
 """
 
 import dataclasses
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -127,10 +128,14 @@ def chunks_of_group(
     every = Left(np.repeat(np.arange(len(counts)), counts), places)
     whole = tuple(slice(0, len(axis)) for axis in task.machine)
     try:
-        ((_, some),) = _cut(task, whole, every, 1)
-        first = _cut(task, whole, some)
-        for found in by_threads(lambda one: list(_visit(task, *one)), first, len(first)):
-            yield from found
+        pending = _cut(task, whole, every, 1)
+        while pending:
+            later: list[tuple[Box, Left]] = []
+            # short pieces of work, so that an interrupt ends them soon
+            for found, parts in by_threads(functools.partial(_step, task), pending, len(pending)):
+                yield from found
+                later += parts
+            pending = later
     except NotConvex:
         yield from plain(group)
 
@@ -171,14 +176,16 @@ def _ways(number: int, axis: Axis, coordinates: Mapping[str, Coordinate]) -> lis
     return [Way(number, {path: z}) for path, z in own.items()]
 
 
-def _visit(task: BoxSearch, box: Box, left: Left) -> Iterator[MachineChunk]:
-    """Yield the winners of a box: of its parts, or exactly where few plans are left."""
+def _step(
+    task: BoxSearch, here: tuple[Box, Left]
+) -> tuple[list[MachineChunk], list[tuple[Box, Left]]]:
+    """Return the winners of a box where few plans are left, or else its parts."""
+    box, left = here
     lanes, plans = math.prod(some.stop - some.start for some in box), len(left.problem)
-    if plans * lanes <= PAIRS or plans <= task.few or lanes <= LANES:
-        yield from _exact(task, box, left)
-    else:
-        for part, fewer in _cut(task, box, left):
-            yield from _visit(task, part, fewer)
+    few = plans <= task.few and lanes <= PAIRS
+    if plans * lanes <= PAIRS or few or lanes <= LANES:
+        return list(_exact(task, box, left)), []
+    return [], _cut(task, box, left)
 
 
 def _cut(task: BoxSearch, box: Box, left: Left, count: int = PARTS) -> list[tuple[Box, Left]]:
