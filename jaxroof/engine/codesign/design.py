@@ -101,7 +101,7 @@ def design(
 def design_problem(
     estimator: Estimator,
     inputs: Any,
-    recipe: Any,
+    recipe: Any = None,
     minimise: str | None = None,
     where: str | Iterable[str | Constraint] = (),
     starts: int = STARTS,

@@ -15,7 +15,6 @@ from jaxroof.analyses.rows.columns import path_of
 from jaxroof.catalog import lookup
 from jaxroof.catalog.chip import Chip
 from jaxroof.engine.runs.row_programs import RowGroup
-from jaxroof.engine.uncertainty.least_squares import Fit, covariance, fit, solved
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimators.training.interval import OwnRuns
 from jaxroof.estimators.training.step import training
@@ -26,6 +25,7 @@ from jaxroof.validation.calibration.intervals import (
     FEWEST_OF_ANOTHER_CHIP,
     own_half_widths,
 )
+from jaxroof.validation.calibration.least_squares import Fit, covariance, fit, solved
 from jaxroof.validation.calibration.machine import Machine, machine_of
 from jaxroof.validation.calibration.problem import (
     DEVIATIONS_OF_80,

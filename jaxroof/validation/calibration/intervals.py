@@ -9,8 +9,8 @@ import math
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri, stdtrit
 
-from jaxroof.engine.uncertainty.student import widening
 from jaxroof.estimators.training.interval import LEVEL, WITHIN_SOURCE, OwnRuns
 
 FEWEST = 2  # plans of a kind that say how far rows lie from a fit without them
@@ -36,7 +36,8 @@ def own_half_width(errors: np.ndarray, spread: float) -> float:
     >>> own_half_width(np.full(9, 0.01), 0.085)
     0.085
     """
-    few = widening(len(errors), SHARE)
+    end = 0.5 + SHARE / 2.0
+    few = float(stdtrit(len(errors) - 1.0, end) / ndtri(end))
     return max(spread, few * float(np.quantile(np.abs(errors), SHARE)))
 
 

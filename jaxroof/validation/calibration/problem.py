@@ -15,12 +15,12 @@ from jaxroof.catalog.chip import Chip
 from jaxroof.catalog.system import System
 from jaxroof.dual import Dual, slope_of, value_of
 from jaxroof.engine.runs.row_programs import RowGroup
-from jaxroof.engine.uncertainty.least_squares import Prior
 from jaxroof.estimators.training.interval import half_width_within_source, regime
 from jaxroof.estimators.training.step import training
 from jaxroof.formulas.arithmetic import larger, smaller
 from jaxroof.records import replace_at, units
 from jaxroof.units import parse
+from jaxroof.validation.calibration.least_squares import Prior
 from jaxroof.validation.calibration.machine import Machine
 from jaxroof.validation.rows import taken
 
