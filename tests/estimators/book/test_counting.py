@@ -283,15 +283,10 @@ def test_a_chip_counts_a_multiply_and_an_add_as_it_is_asked() -> None:
     [
         ("training_bounds", {"chips": 4, "tokens": 4e6}, "system: missing; expected a name"),
         ("training_bounds", {"balance": 1, "chips": 4, "tokens": 4e6}, "hidden: not given"),
-        ("training_bounds", {**POD, "chips": -4}, "chips: expected a finite number above 0"),
-        ("training_bounds", {**POD, "chip": 4}, "Did you mean 'chips'"),
-        ("training_bounds", {**POD, "tokens": "4 GB"}, "tokens: 'GB' is not in token"),
-        ("serving", {**SERVER, "system": "h100"}, "h100"),
         ("serving", {k: v for k, v in SERVER.items() if k != "parameters"}, "parameters: not give"),
         ("pods", {"system": "h100-nvl", "pods": 2, "tokens": 4e6}, "system.pod: not given"),
         ("weight_sharding", {"system": "rtx-4090", "batch": 1, "hidden": 8, "feedforward": 8,
                              "chips": 2}, "system.link_bandwidth: not given"),
-        ("transformer", {**LLAMA, "layers": 1.5}, "layers: expected a whole number"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_answered_is_refused(ask: str, settings: Any, said: str) -> None:

@@ -421,24 +421,10 @@ def test_ragged_exchanges() -> None:
 
 SQUARE = {"batch": 8, "hidden": 8, "feedforward": 8}
 WRONG: list[tuple[str, dict[str, Any], str]] = [
-    ("matmul", {"system": "tpu-v5e", "batch": 8, "hidden": 8}, "feedforward: missing; expected"),
-    (
-        "matmul",
-        {"system": "tpu-v5e", "unit": "vector", **SQUARE},
-        "system.vector_flops: not given; expected a value",
-    ),
-    ("matmul", {"system": "tpu-v5", **SQUARE}, "Did you mean 'tpu-v5"),
+    ("matmul", {"system": "tpu-v5e", "unit": "vector", **SQUARE}, "system.vector_flops: not given"),
     ("torus", {"system": "h100-sxm", "rows": 8, "x": 4}, "system.link_latency: not given, and"),
     ("tree", {"system": "tpu-v5e", "rows": 8}, "system.fast_"),
-    (
-        "sharded_matmul",
-        {"system": "tpu-v5e", "shards": -2, **SQUARE},
-        "shards: expected a whole number above 0 and at most 1000000000, given -2",
-    ),
     ("sharded_matmul", {"case": "botch", **SQUARE}, "no such Case. Did you mean 'both'?"),
-    ("torus", {"collective": "all-gathr", "x": 4}, "Did you mean 'all_gather'?"),
-    ("matmul", {"system": "tpu-v5e", "widths.wait": 1, **SQUARE}, "Did you mean 'widths.weight'?"),
-    ("matmul", {"system": "tpu-v5e", "widths.input": "1 s", **SQUARE}, "an amount of memory"),
 ]
 
 

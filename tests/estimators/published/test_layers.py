@@ -170,17 +170,3 @@ def test_only_what_is_recomputed_says_so() -> None:
     said = {row for row in EACH if asked(*row[:2])[1][row[2]].recomputed}
     again = ("logits", "softmax", "dpr_at")
     assert said == {("1d", "unfused_recompute", layer) for layer in again}
-
-
-@pytest.mark.parametrize(("kind", "count", "settings"), FILES)
-def test_golden_settings_name_their_columns(kind: str, count: int, settings: int) -> None:
-    """Rows of one setting differ in operation and variant alone."""
-    rows = golden.read(f"layers_{kind}")
-    shape = golden.MODEL.keys() - {"depth"}
-    same = ("model", *shape, "system", "nvs", *RANKS.values())
-    held = golden.distinct(rows, "setting", *same)[0]["setting"]
-    assert len(held) == len(set(held.tolist())) == settings
-    if kind == "1d":
-        assert set(rows["tp2"].tolist()) == set(rows["nv_tp2"].tolist()) == {1.0}
-    if kind != "2d":
-        assert set(rows["nb"].tolist()) == {1.0}

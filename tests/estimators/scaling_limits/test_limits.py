@@ -256,23 +256,6 @@ def test_the_winner_beats_every_split_of_the_whole_grid() -> None:
     np.testing.assert_allclose(float(found.relative_utilisation), best, rtol=1e-9)
 
 
-def test_grid_one_by_one_and_batch_agree() -> None:
-    """Where batches hardly get faster with replicas, u is known to thousands of roundings."""
-    runs = np.array([1e24, 1e26, 1e33])
-    axes = {"system.network_bandwidth": [1e9, 1e10], "training_flops": runs}
-    grid = jr.tabulate(limits, run_of(), axes=axes).relative_utilisation
-    assert grid.dims == ("network_bandwidth", "training_flops")
-    inputs = run_of()
-
-    def share(run: Any) -> Any:
-        return limits.evaluate(replace_at(inputs, "training_flops", run)).relative_utilisation
-
-    each = [replace_at(inputs, "training_flops", run) for run in runs]
-    alone = [evaluate_jit(limits, limits.recipe, one).relative_utilisation for one in each]
-    np.testing.assert_allclose(grid[1], alone, rtol=1e-11)
-    np.testing.assert_allclose(jax.jit(jax.vmap(share))(runs), alone, rtol=1e-11)
-
-
 # ---- Physics ------------------------------------------------------------------------------------
 
 RUNS = np.geomspace(1e22, 1e34, 13)
@@ -506,18 +489,11 @@ def test_the_closed_form_in_its_three_stages() -> None:
 
 RUN = {"system": "h100-sxm5", "training_flops": 1e26}
 BAD = [
-    ("whole_batch", RUN | {"pipeline": -2.0}, "pipeline: expected a finite number above 0"),
     ("whole_batch", RUN | {"dta": 2.0}, "dta: no such field of BatchInputs. Did you mean 'data'?"),
     ("limits", {"system": "h100-sxm5"}, "training_flops: missing"),
-    ("limits", {"training_flops": 1e26}, "system: missing"),
     ("limits", RUN | {"system": "b200-nvs8"}, "system.network_bandwidth: not given"),
-    ("limits", RUN | {"longest_run": "90 GB"}, "longest_run: 'GB' is not a time"),
     ("limits", RUN | {"training_flops": 1e60}, "training_flops: expected a finite number"),
-    ("limits", RUN | {"detail": "threshold"}, "Did you mean 'thresholds'"),
-    ("limits", RUN | {"system": "rtx-4080"}, "Did you mean 'rtx-4090'"),
     ("thresholds", {"system": "h100-sxm5", "target": 1.5}, "target: .* at most 1"),
-    ("growth", RUN | {"steps": 2.5}, "steps: expected a whole number"),
-    ("linear_layer", {"system": "h100-sxm5", "inputs": 0.0}, "inputs: expected a finite number"),
 ]
 
 
