@@ -41,8 +41,6 @@ BOUNDS = types.MappingProxyType(
 def check_bound(where: str, name: str, value: object) -> None:
     """Check that a count is a whole number from 1 to its entry in ``BOUNDS``.
 
-    Raises: InputError that begins with ``where``.
-
     >>> check_bound("--workers", "workers", 4)
     >>> check_bound("--workers", "workers", 10**9)
     Traceback (most recent call last):
@@ -62,7 +60,6 @@ def memory_limit() -> float:
     """Return the bytes of memory that one question may take.
 
     It is what JAXROOF_MEMORY says, or else 16 GB and at most 80 % of the free memory.
-    Raises: InputError where JAXROOF_MEMORY is no size.
     """
     return _given(MEMORY) or min(MOST, SHARE * available_memory())
 
@@ -71,16 +68,12 @@ def disk_limit(folder: str | os.PathLike[str]) -> float:
     """Return the bytes of disk that a file in a folder may take.
 
     It is what JAXROOF_DISK says, or else 80 % of the free disk.
-    Raises: InputError where JAXROOF_DISK is no size.
     """
     return _given(DISK) or SHARE * shutil.disk_usage(folder).free
 
 
 def check_memory(what: str, needed: float, remedy: str) -> None:
-    """Check that something of a size in bytes may be held in memory.
-
-    Raises: TooLarge with the size, the limit and what to do.
-    """
+    """Check that something of a size in bytes may be held in memory."""
     if needed <= SMALL and MEMORY not in os.environ:
         return
     limit = memory_limit()
@@ -89,10 +82,7 @@ def check_memory(what: str, needed: float, remedy: str) -> None:
 
 
 def check_disk(what: str, needed: float, folder: str | os.PathLike[str], remedy: str) -> None:
-    """Check that a file of a size in bytes has room in a folder.
-
-    Raises: TooLarge with the size, the limit and what to do.
-    """
+    """Check that a file of a size in bytes has room in a folder."""
     limit = disk_limit(folder)
     if needed > limit:
         raise _too_large(what, needed, f"{size(limit, 'B')} of disk", DISK, remedy)

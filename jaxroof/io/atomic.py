@@ -16,10 +16,7 @@ DAMAGE = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, R
 
 @contextlib.contextmanager
 def os_errors(path: Path, doing: str = "written") -> Iterator[None]:
-    """Turn an OSError of the block into a one-line error.
-
-    Raises: InputError that names the path and the reason.
-    """
+    """Turn an OSError of the block into a one-line error."""
     try:
         yield
     except OSError as error:
@@ -34,7 +31,6 @@ def replace_file(path: Path, of: Path | None = None, *, sync: bool = True) -> It
     The file is in the same directory. A killed process leaves it there; its name ends in
     ``.partial``. Errors name the path ``of``, by default ``path``. Without ``sync`` a machine that
     loses its power may lose the content.
-    Raises: InputError if the file cannot be written; the temporary file is then removed.
     """
     target = pathlib.Path(path)
     with os_errors(of or path):
@@ -135,7 +131,6 @@ def partial_file(path: Path) -> Iterator[Callable[[str, int], None]]:
 
     The partial file is in the same directory (see ``partial_of``). If the block fails, it stays,
     cut to whole texts.
-    Raises: InputError if the file cannot be written; it says where the rows are.
     """
     file = _Partial(path)
     try:

@@ -34,10 +34,7 @@ ANEW = "use --overwrite to start anew"
 
 @contextlib.contextmanager
 def write_lock(path: Path) -> Iterator[None]:
-    """Lock a store against other writers during the block; the system frees a dead run's lock.
-
-    Raises: InputError if another run has locked it, or it cannot be written.
-    """
+    """Lock a store against other writers during the block; the system frees a dead run's lock."""
     from filelock import FileLock, Timeout
 
     check_ours(path)
@@ -55,10 +52,7 @@ def write_lock(path: Path) -> Iterator[None]:
 
 
 def check_ours(path: Path) -> None:
-    """Check that a path may be written: it is free, empty, or a store that jaxroof wrote.
-
-    Raises: InputError if it is anything else.
-    """
+    """Check that a path may be written: it is free, empty, or a store that jaxroof wrote."""
     folder = pathlib.Path(path)
     if folder.exists() and not folder.is_dir():
         raise refusal(os.fspath(path), "a file, not a Zarr store; expected another name")
@@ -72,10 +66,7 @@ def check_ours(path: Path) -> None:
 
 
 def refuse_links(path: Path) -> None:
-    """Check that a store holds its files itself: a link inside would read and write elsewhere.
-
-    Raises: InputError that names the first link.
-    """
+    """Check that a store holds its files itself: a link inside would read and write elsewhere."""
     for folder, inner, files in os.walk(path):
         for name in (*inner, *files):
             if os.path.islink(os.path.join(folder, name)):
@@ -97,10 +88,7 @@ def clear(path: Path) -> None:
 
 
 def plan(path: Path) -> dict[str, Any] | None:
-    """Return a store's plan: its sweep's fingerprint and layout; None if it is not laid out.
-
-    Raises: InputError if the plan is lost or damaged although chunks are finished.
-    """
+    """Return a store's plan: its sweep's fingerprint and layout; None if it is not laid out."""
     newer = False
     with contextlib.suppress(OSError, *DAMAGE):
         found = _proven(pathlib.Path(path, HOME, PLAN).read_bytes())
@@ -125,10 +113,7 @@ def _summed(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _proven(text: bytes) -> dict[str, Any]:
-    """Return an entry of the manifest after checking its CRC-32.
-
-    Raises: one of DAMAGE if the entry is damaged.
-    """
+    """Return an entry of the manifest after checking its CRC-32."""
     found = json.loads(text)
     known = found.pop(SUM, None)
     if known != _summed(found)[SUM]:
@@ -184,10 +169,7 @@ def append(path: Path, line: Mapping[str, Any]) -> None:
 
 
 def record(path: Path) -> dict[int | str, dict[str, Any]]:
-    """Return the last line of each chunk in the record; incomplete or damaged lines are skipped.
-
-    Raises: InputError if no line is left although chunks are finished, or it cannot be read.
-    """
+    """Return the last line of each chunk in the record; incomplete or damaged lines are skipped."""
     found: dict[int | str, dict[str, Any]] = {}
     file = pathlib.Path(path, HOME, RECORD)
     with os_errors(file, "read"), contextlib.suppress(FileNotFoundError, NotADirectoryError):

@@ -70,10 +70,7 @@ def read(path: Path) -> xr.Dataset:
 
 
 def read_stamped(path: Path) -> tuple[xr.Dataset, dict[str, Any]]:
-    """Return the Dataset of a file, and what the file says about itself: format and checksums.
-
-    Raises: as ``read``.
-    """
+    """Return the Dataset of a file, and what the file says about itself: format and checksums."""
     kind = _kind(path, READERS)
     if not os.path.exists(path):
         raise InputError(f"{os.fspath(path)}: no such file")
@@ -97,10 +94,7 @@ def read_stamped(path: Path) -> tuple[xr.Dataset, dict[str, Any]]:
 
 @contextlib.contextmanager
 def errors_of_contents(path: Path) -> Iterator[None]:
-    """Turn what the block makes of the contents of a damaged file into a one-line error.
-
-    Raises: InputError that names the file.
-    """
+    """Turn what the block makes of the contents of a damaged file into a one-line error."""
     try:
         yield
     except InputError:
@@ -111,20 +105,14 @@ def errors_of_contents(path: Path) -> Iterator[None]:
 
 
 def _check_text(kind: str, path: Path) -> None:
-    """Check that the values of a file of text fit in memory.
-
-    Raises: TooLarge with the size, the limit and the way out.
-    """
+    """Check that the values of a file of text fit in memory."""
     if kind in (CSV, JSON):
         what = f"{os.fspath(path)}: its values"
         check_memory(what, PARSED * os.path.getsize(path), "expected a smaller file")
 
 
 def check_writable(path: Path) -> None:
-    """Check, before any work, that a result can be written to a path.
-
-    Raises: InputError that says why it cannot.
-    """
+    """Check, before any work, that a result can be written to a path."""
     if _kind(path, WRITERS) == ZARR:
         check_ours(path)
         check_placeable(path, directory=True)
@@ -133,10 +121,7 @@ def check_writable(path: Path) -> None:
 
 
 def check_placeable(path: Path, directory: bool = False) -> None:
-    """Check that a file, or a directory, can be created at a path.
-
-    Raises: InputError that says why it cannot.
-    """
+    """Check that a file, or a directory, can be created at a path."""
     folder = pathlib.Path(path).parent
     if not folder.is_dir():
         raise InputError(f"{os.fspath(path)}: no such directory, given {os.fspath(folder)!r}")
@@ -193,10 +178,7 @@ def _read_csv(path: str) -> xr.Dataset:
 
 
 def json_text(data: xr.Dataset) -> str:
-    """Return what ``write`` puts into a .json file.
-
-    Raises: InputError for a result that JSON cannot hold.
-    """
+    """Return what ``write`` puts into a .json file."""
     try:
         return _json_text(summed(stamped(data)))
     except ValueError as error:

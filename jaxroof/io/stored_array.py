@@ -53,10 +53,7 @@ class StoredArray:
 
 
 def arrays_of(path: Path, known: Mapping[str, Any]) -> dict[str, StoredArray]:
-    """Return the arrays that the metadata of a store describes, by name.
-
-    Raises: InputError for a data type, codecs or sizes that jaxroof does not write.
-    """
+    """Return the arrays that the metadata of a store describes, by name."""
     found = {}
     for name, about in known.items():
         where = f"{os.fspath(path)}: {name}/zarr.json"
@@ -119,10 +116,7 @@ class CheckedStore(WrapperStore[LocalStore]):
         self.arrays = arrays
 
     async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
-        """Return the bytes of a file, or of a part of it.
-
-        Raises: ValueError for a frame of another size than that of its piece.
-        """
+        """Return the bytes of a file, or of a part of it."""
         found = await super().get(key, prototype, byte_range)
         array = self.arrays.get(key.rpartition("/")[0])
         if found is not None and array is not None and not key.endswith("zarr.json"):

@@ -78,10 +78,7 @@ def _sha256(parts: Iterable[bytes]) -> str:
 
 
 def check_version(attrs: Mapping[Any, Any], path: str) -> None:
-    """Check that this version of jaxroof reads the format of a file; one without is older.
-
-    Raises: InputError for a newer format.
-    """
+    """Check that this version of jaxroof reads the format of a file; one without is older."""
     written = np.ravel(attrs.get(FORMAT, 0)).tolist()
     if len(written) != 1 or not isinstance(written[0], int) or isinstance(written[0], bool):
         raise refusal(path, f"damaged: {FORMAT} is {shown(attrs[FORMAT])}; expected a whole number")

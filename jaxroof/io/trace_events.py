@@ -45,7 +45,6 @@ def trace_of(columns: Mapping[str, Sequence[Any]], attrs: Mapping[str, Any]) -> 
     """Return columns of events, in the order given, as a Dataset along ``event``.
 
     Missing places are -1; missing kinds and phases follow from the names of the operations.
-    Raises: ValueError for a time that is negative or not finite, or columns of unequal length.
     """
     count = len(columns["name"])
     kinds = columns.get("kind") or [OPERATIONS.get(str(name), "other") for name in columns["name"]]
@@ -92,7 +91,6 @@ def side_by_side(traces: Mapping[str, xr.Dataset] | Iterable[xr.Dataset]) -> xr.
 
     The labels of a list are the attribute ``schedule`` of each trace, or else its title; they are
     numbered if two are equal or one is empty.
-    Raises: InputError if there is no trace, or one of them is not a trace.
     """
     if not isinstance(traces, Mapping):
         listed = list(traces)

@@ -138,10 +138,7 @@ def is_chrome(whole: Any) -> bool:
 
 
 def read_chrome(text: str) -> xr.Dataset:
-    """Return the trace of a JSON text: its complete events, in their order.
-
-    Raises: ValueError, TypeError or LookupError if an event is damaged or none is complete.
-    """
+    """Return the trace of a JSON text: its complete events, in their order."""
     whole = json.loads(text, parse_float=Decimal)
     events = whole if isinstance(whole, list) else whole["traceEvents"]
     found = [one for one in events if one["ph"] == "X"]
@@ -205,10 +202,7 @@ def is_table(columns: Iterable[Any]) -> bool:
 
 
 def read_table(path: str) -> xr.Dataset:
-    """Return the trace of a CSV file.
-
-    Raises: ValueError for a cell that is not a number, or a row that does not fit the header.
-    """
+    """Return the trace of a CSV file."""
     with open(path, encoding="utf-8", newline="") as stream:
         try:
             header, *rows = csv.reader(stream)

@@ -106,10 +106,7 @@ def _lay_out(path: Path, data: xr.Dataset, whole: xr.Dataset, layout: Layout, as
 
 
 def _array(group: Any, name: str, variable: xr.Variable, *sizes: Sequence[int]) -> Any:
-    """Return a new array of a store: dtype, dimensions and attributes of a variable, and sizes.
-
-    Raises: ValueError for values that are neither numbers, flags nor texts.
-    """
+    """Return a new array of a store: dtype, dimensions and attributes of a variable, and sizes."""
     from zarr.codecs import Crc32cCodec, ZstdCodec
 
     shape, chunk, piece = sizes
@@ -315,10 +312,7 @@ class _Values(BackendArray):
         return indexing.explicit_indexing_adapter(key, self.shape, way, self._at)
 
     def _at(self, key: tuple[Any, ...]) -> np.ndarray:
-        """Return the values that an index, a slice or indices choose along each dimension.
-
-        Raises: TooLarge where they do not fit in memory; InputError for a damaged chunk.
-        """
+        """Return the values that an index, a slice or indices choose along each dimension."""
         lengths = zip(self.shape, key, strict=True)
         many = [len(range(n)[k]) if isinstance(k, slice) else np.size(k) for n, k in lengths]
         width = self.dtype.itemsize if self.dtype.kind in "biufc" else HELD

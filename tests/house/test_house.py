@@ -130,7 +130,7 @@ NOT_OF = [  # a later room, rooms before it that are nevertheless none of its bu
 LIBRARIES = [  # library, the rooms that may import it
     ("xarray", ("io", "engine", "analyses", "config", "validation", "views", "app", "cli")),
     ("pandas", ("io", "validation", "views", "cli")),
-    ("scipy", ("engine",)),
+    ("scipy", ("engine", "validation")),
     ("rich", ("views", "cli")),
     ("click", ("cli",)),
     ("matplotlib", ("views.plots",)),

@@ -14,7 +14,7 @@ from jaxroof import estimators
 from jaxroof.dependence import dtypes
 from jaxroof.engine.grid.axes import points as grid_points
 from jaxroof.engine.grid.axes import read_axes, replace_all
-from jaxroof.engine.grid.effective import effective
+from jaxroof.engine.grid.dependencies import effective
 from jaxroof.engine.grid.question import resolve
 from jaxroof.errors import InputError, NotGiven
 from jaxroof.records import checked, get_at, is_quantity, leaves, replace_at

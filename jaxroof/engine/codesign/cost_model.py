@@ -81,8 +81,6 @@ def cost_model(
 
     A field costs ``price * (value / per) ** power`` [dollars]. The default budget is the cost of
     the inputs.
-    Raises: InputError for an unknown field (with the nearest name), a wrong unit, an invalid price
-    or power, or bounds that are missing or in the wrong order.
     """
     if not prices:
         raise InputError("price: nothing to buy; expected a price of one field or more")

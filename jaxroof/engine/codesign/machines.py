@@ -75,10 +75,7 @@ class FeasiblePlans:
 def value_and_slope(
     task: DesignProblem, plans: Mapping[str, np.ndarray], z: np.ndarray
 ) -> tuple[Any, Any]:
-    """Return the result [points] and its slopes d value / dz [points, fields].
-
-    Raises: InputError for a field whose result gets worse as it costs more.
-    """
+    """Return the result [points] and its slopes d value / dz [points, fields]."""
     market, inputs = task.market, task.market.moved(task.inputs, z)
     if plans:
         degrees = {field: column.astype(np.float64) for field, column in plans.items()}
@@ -95,10 +92,7 @@ def value_and_slope(
 
 
 def feasible_plans(task: DesignProblem) -> FeasiblePlans:
-    """Return the plans that fit some machine within bounds and budget.
-
-    Raises: InputError where there is none, or where the need depends on a priced field.
-    """
+    """Return the plans that fit some machine within bounds and budget."""
     market = task.market
     plans, need = _plans(task)
     low = np.tile(market.low, (len(need), 1))

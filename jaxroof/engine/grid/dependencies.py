@@ -3,13 +3,13 @@
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxroof.dependence import Dependent, dependence, dtypes
-from jaxroof.errors import NotGiven
+from jaxroof.errors import InputError, NotGiven, refusal
 from jaxroof.estimator import Estimator
 from jaxroof.records import leaves, replace_at, with_named_absences
 from jaxroof.structure import Structure, map_numbers, results, structure
@@ -28,10 +28,7 @@ class Dependencies(NamedTuple):
 
 @functools.lru_cache(maxsize=256)
 def dependencies(estimator: Estimator, recipe: Any, structure: Structure) -> Dependencies:
-    """Return the dependencies of the results, for inputs of a given ``structure``.
-
-    Raises: InputError that names a number that the results need and the inputs lack.
-    """
+    """Return the dependencies of the results, for inputs of a given ``structure``."""
     inputs = structure.build(itertools.repeat(1.0))
     paths = [path for path, _, _ in leaves(inputs)]
 
@@ -53,10 +50,7 @@ def dependencies(estimator: Estimator, recipe: Any, structure: Structure) -> Dep
 
 @functools.lru_cache(maxsize=256)
 def results_without_numbers(estimator: Estimator, recipe: Any, structure: Structure) -> Any:
-    """Return the results for inputs of a given ``structure``: each has a dtype.
-
-    Raises: InputError that names a number that the results need and the inputs lack.
-    """
+    """Return the results for inputs of a given ``structure``: each has a dtype."""
     inputs = structure.build(itertools.repeat(1.0))
     return dtypes(lambda asked: estimator.evaluate(asked, recipe), inputs)
 
@@ -125,3 +119,42 @@ def axes_that_move(
     named = {path: [d for d, some in enumerate(axes) if path in some] for path in paths}
     found = dependence(function, inputs, named)
     return found.report, found.inputs
+
+
+def check_effective(estimator: Estimator, inputs: Any, recipe: Any, paths: Collection[str]) -> None:
+    """Check that some result depends on each field that a question sets or varies.
+
+    Only estimators whose records have names share them with others, and so have fields that they
+    do not read; inputs of one's own are as their author wants them.
+    """
+    if not estimator.names:
+        return
+    held = {path: value for path, _, value in leaves(inputs) if np.ndim(value) == 0}
+    asked = [path for path in paths if path in held and not path.startswith("plan.")]
+    if not asked:
+        return
+    try:
+        read = effective(estimator, recipe, structure(inputs))
+    except (InputError, TypeError):  # a number is missing, or is of another kind: said later
+        return
+    for path in asked:
+        if path not in read:
+            record = path.rpartition(".")[0]
+            near = sorted(p for p in read if p.rpartition(".")[0] == record)
+            expected = f"; expected one of {', '.join(near)}" if near else ""
+            who = estimator.name or "the estimator"
+            raise refusal(path, f"does not enter the estimator {who}{expected}")
+
+
+@functools.lru_cache(maxsize=64)
+def effective(estimator: Estimator, recipe: Any, structure: Structure) -> Paths:
+    """Return the paths that any result, the limit of plans or their list depends on."""
+    inputs = structure.build(itertools.repeat(1.0))
+    found = dependencies(estimator, recipe, structure)
+    read = {*found.parts, *estimator.products}.union(*found.results.values())
+    paths = [path for path, _, _ in leaves(inputs)]
+    if estimator.limit is not None:
+        bound = estimator.limit
+        marked = {path: (path,) for path in paths}
+        read |= dependence(lambda i: bound(with_named_absences(i)), inputs, marked).inputs
+    return frozenset(read | {path for path in paths if estimator.lists_anew(path)})

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxroof.engine.grid.axes import column_length
-from jaxroof.engine.grid.executor import NUMPY, executor_of
-from jaxroof.engine.grid.threads import by_threads
+from jaxroof.engine.grid.executor import NUMPY, by_threads, executor_of
 from jaxroof.estimator import Estimator, reads
 from jaxroof.limits import check_memory, counted
 from jaxroof.records import leaves, with_named_absences
@@ -19,10 +18,7 @@ PIECE = 1 << 15  # points that NumPy evaluates at a time, so that what it writes
 
 
 def ravel_grid(wide: Any, shape: tuple[int, ...]) -> Any:
-    """Flatten inputs over a grid to one column per array leaf; scalar leaves stay scalars.
-
-    Raises: TooLarge where the columns do not fit in memory.
-    """
+    """Flatten inputs over a grid to one column per array leaf; scalar leaves stay scalars."""
     points, columns = math.prod(shape), sum(np.ndim(v) > 0 for _, _, v in leaves(wide))
     what = f"{counted(points, 'point')} of {counted(columns, 'input')}"
     check_memory(what, 8 * points * columns, "expected fewer points")

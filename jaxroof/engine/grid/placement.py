@@ -31,19 +31,13 @@ def place_best(estimator: Estimator, inputs: Any, recipe: Any, executor: str | N
     """Return inputs whose plan has a placement at every point: its own, or the best.
 
     Leaves and placement fields are numbers, or arrays of one rank that broadcast.
-    Raises: InputError for a number that the placement needs and the inputs lack, or that
-    contradicts the plan.
     """
     estimator.refuse_contradictions(inputs)
     return estimator.placed(inputs, recipe, functools.partial(_first, executor=executor))
 
 
 def without_placement(estimator: Estimator, inputs: Any, axes: AxisValues | None = None) -> Any:
-    """Remove the placement from the plan of the inputs, so that the best one is chosen.
-
-    Raises: InputError for an estimator or inputs without plans, or where an axis sets a placement
-    field.
-    """
+    """Remove the placement from the plan of the inputs, so that the best one is chosen."""
     if estimator.placements is None or getattr(inputs, "plan", None) is None:
         raise InputError("placement: nothing to place; expected a plan with degrees of its own")
     for field in estimator.placement:

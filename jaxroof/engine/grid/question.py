@@ -17,7 +17,7 @@ from jaxroof.engine.grid.axes import (
     tables_of,
     values_of,
 )
-from jaxroof.engine.grid.effective import check_effective
+from jaxroof.engine.grid.dependencies import check_effective
 from jaxroof.errors import refusal
 from jaxroof.estimator import Estimator
 from jaxroof.records import checked

@@ -38,20 +38,14 @@ def search_size(points: int, top: int, fields: int, numbers: int) -> int:
 
 
 def check_table(axes: Sequence[Sized], moved: Mapping[str, Iterable[int]]) -> None:
-    """Check that the results of a table fit in memory.
-
-    Raises: TooLarge with the size, the limit and the way out.
-    """
+    """Check that the results of a table fit in memory."""
     lengths = [len(axis) for axis in axes]
     what = f"{counted(math.prod(lengths), 'point')} of {counted(len(moved), 'result')}"
     check_memory(what, COPIES * table_size(lengths, moved), REMEDY)
 
 
 def check_products(axes: Sequence[Axis], products: Mapping[str, Iterable[str]]) -> None:
-    """Check that the products of a plan's fields, over the axes that move them, fit in memory.
-
-    Raises: TooLarge with the size, the limit and the way out.
-    """
+    """Check that the products of a plan's fields, over the axes that move them, fit in memory."""
     for path, fields in products.items():
         compared = {path, *(f"plan.{field}" for field in fields)}
         points = math.prod(len(axis) for axis in axes if compared & set(axis.columns))
@@ -59,10 +53,7 @@ def check_products(axes: Sequence[Axis], products: Mapping[str, Iterable[str]]) 
 
 
 def check_search(axes: Sequence[Sized], top: int, fields: int, report: Any) -> None:
-    """Check that the best plans at every point of a grid fit in memory.
-
-    Raises: TooLarge with the size, the limit and the way out.
-    """
+    """Check that the best plans at every point of a grid fit in memory."""
     points, numbers = math.prod(len(axis) for axis in axes), winner_numbers(report)
     best = "" if top == 1 else f" with the best {top:,} plans"
     what = f"{counted(points, 'point')}{best} of {fields + numbers} results"
@@ -88,7 +79,6 @@ def check_lists(
     """Check that the lists of plans of every point of a grid fit in memory, by a sample of them.
 
     Arguments: ``each`` is the bytes of one plan; ``plans_at`` lists the plans at {path: value}.
-    Raises: TooLarge with the size, the limit and the way out.
     """
     points = math.prod(len(axis) for axis in axes)
     if points <= LISTED:

@@ -114,10 +114,7 @@ def _countable(count: int, path: str) -> None:
 
 
 def listed_values(path: str, values: Any) -> list[Any]:
-    """Return the values of an axis as a list.
-
-    Raises: InputError for anything but a list or array of at least one value.
-    """
+    """Return the values of an axis as a list."""
     if isinstance(values, str | bytes) or not isinstance(values, Sequence | np.ndarray):
         raise refusal(path, f"expected a list of values, given {shown(values)}")
     if len(values) == 0:

@@ -93,10 +93,7 @@ def table_axes(
     recipe: Any = None,
     axes: AxisValues | None = None,
 ) -> tuple[Any, list[Axis], Any]:
-    """Return the completed inputs, the checked axes and the shapes of the results of a table.
-
-    Raises: InputError for an invalid grid, and for a plan that contradicts the inputs.
-    """
+    """Return the completed inputs, the checked axes and the shapes of the results of a table."""
     _, inputs, recipe, read = ask(estimator, inputs, recipe, axes=axes)
     check_products(read, estimator.products)
     estimator.refuse_contradictions(spread(inputs, [axis for axis in read if axis.columns]))

@@ -52,10 +52,7 @@ class Cluster:
 
 
 def check_cluster(cluster: Cluster) -> None:
-    """Check that a cluster can be asked, before any of it is started.
-
-    Raises: InputError if it is not one of the two kinds, or dask.distributed is not installed.
-    """
+    """Check that a cluster can be asked, before any of it is started."""
     if (cluster.workers is None) == (cluster.scheduler is None):
         raise InputError("workers and scheduler: expected one of them")
     if cluster.workers is not None:
@@ -72,10 +69,7 @@ def check_cluster(cluster: Cluster) -> None:
 
 @contextlib.contextmanager
 def connected(cluster: Cluster) -> Iterator[Any]:
-    """Connect to a cluster for the block, starting the processes of a local one; give its client.
-
-    Raises: InputError if nothing answers at the address.
-    """
+    """Connect to a cluster for the block, starting a local one; give its client."""
     check_cluster(cluster)
     from distributed import Client
 
@@ -136,10 +130,7 @@ def _announcement(client: Any) -> str:
 def finished_chunks(
     cluster: Cluster, question: Question, path: Path, layout: Layout, missing: Iterator[int]
 ) -> Generator[int]:
-    """Yield the number of each chunk that a worker has written, once it is in the manifest.
-
-    Raises: InputError for what a worker refuses, or if the workers or the scheduler are lost.
-    """
+    """Yield the number of each chunk that a worker has written, once it is in the manifest."""
     place = os.path.abspath(path)
     found = chunk_manifest.plan(path)
     assert found is not None  # its first chunk is written
@@ -161,10 +152,7 @@ def finished_chunks(
 
 
 def result_of(future: Any, path: Path) -> Any:
-    """Return what a worker returned.
-
-    Raises: what the worker raised; InputError if workers or the scheduler are lost.
-    """
+    """Return what a worker returned."""
     from concurrent.futures import CancelledError
 
     from distributed import KilledWorker
@@ -182,10 +170,7 @@ def result_of(future: Any, path: Path) -> Any:
 def chunk_of(
     question: Question, known: int, path: str, number: int
 ) -> tuple[int, Files, chunked_sweep.Sums]:
-    """Evaluate a chunk on a worker and write its region; return what the manifest needs.
-
-    Raises: InputError if the worker sees another question, or another store, than the client.
-    """
+    """Evaluate a chunk on a worker and write its region; return what the manifest needs."""
     with ALONE:
         asked, layout = _question(question, known, path)
         shares: list[chunked_sweep.Sums] = []
@@ -195,10 +180,7 @@ def chunk_of(
 
 
 def _of_this(pieces: Iterator[Any], known: int, path: str) -> Iterator[Any]:
-    """Yield pieces while the store is that of this run: an earlier one writes nothing more.
-
-    Raises: InputError if another run has begun the store anew.
-    """
+    """Yield pieces while the store is that of this run: an earlier one writes nothing more."""
     for piece in pieces:
         if _plan(path)[1] != known:
             raise refusal(path, "another run has begun this store anew")
@@ -217,10 +199,7 @@ def _question(question: Question, known: int, path: str) -> tuple[SweepJob, Layo
 
 
 def _plan(path: str) -> tuple[dict[str, Any], int]:
-    """Return the plan of a store, and the CRC-32 of its question.
-
-    Raises: InputError if the store is not on a disk that this process shares with the client.
-    """
+    """Return the plan of a store, and the CRC-32 of its question."""
     found = chunk_manifest.plan(path) if os.path.isdir(path) else None
     if found is None:
         raise refusal(path, "a worker sees no such store; expected a folder that all share")

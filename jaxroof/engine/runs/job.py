@@ -127,10 +127,7 @@ def _code(estimator: Estimator) -> str:
 def check_same(
     path: Path, asked: SweepJob, there: Mapping[str, Any], here: Mapping[str, Any]
 ) -> None:
-    """Check that a store holds results of the same sweep; title and picture may differ.
-
-    Raises: InputError that lists the first differences.
-    """
+    """Check that a store holds results of the same sweep; title and picture may differ."""
     there = {k: v for k, v in (there or {}).items() if k not in SHOWN_AS}
     if there == here:
         return

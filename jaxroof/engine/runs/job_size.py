@@ -75,10 +75,7 @@ def results_size(asked: SweepJob, lengths: Mapping[str, int] | None = None) -> t
 
 
 def check_whole(asked: SweepJob, output: str | os.PathLike[str] | None) -> None:
-    """Check that a sweep that is computed whole fits in memory, and its file on the disk.
-
-    Raises: TooLarge with the size, the limit and the way out.
-    """
+    """Check that a sweep that is computed whole fits in memory, and its file on the disk."""
     memory, disk, what = whole_size(asked, output)
     check_memory(what, memory, WHOLE if asked.every is not None else REMEDY)
     if output is not None:
@@ -98,10 +95,7 @@ def whole_size(asked: SweepJob, output: str | os.PathLike[str] | None) -> tuple[
 
 
 def check_chunks(asked: SweepJob, layout: Layout, path: Any, missing: int) -> None:
-    """Check that a chunk of a store fits in memory, and the missing ones on the disk.
-
-    Raises: TooLarge with the size, the limit and the way out.
-    """
+    """Check that a chunk of a store fits in memory, and the missing ones on the disk."""
     memory, disk, number = chunk_sizes(asked, layout)
     points = math.prod(layout.chunk.values())
     where = os.fspath(path)

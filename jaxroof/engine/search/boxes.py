@@ -37,7 +37,7 @@ from jaxroof.dual import Dual, slope_of, value_of
 from jaxroof.engine.grid.axes import Axis
 from jaxroof.engine.grid.chunks import chunk_shape, iter_chunks
 from jaxroof.engine.grid.dependencies import dependencies
-from jaxroof.engine.grid.threads import by_threads
+from jaxroof.engine.grid.executor import by_threads
 from jaxroof.engine.search.convexity import Coordinate, convex_coordinates, objectives
 from jaxroof.engine.search.direct import FAR, firsts
 from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, fits_by_limit

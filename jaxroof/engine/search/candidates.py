@@ -14,8 +14,7 @@ import numpy as np
 from jaxroof.engine.grid.chunks import padded_size
 from jaxroof.engine.grid.dependencies import dependencies
 from jaxroof.engine.grid.evaluate import evaluate_points
-from jaxroof.engine.grid.executor import NUMPY, executor_of
-from jaxroof.engine.grid.threads import by_threads
+from jaxroof.engine.grid.executor import NUMPY, by_threads, executor_of
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.distinct_rows import distinct_rows
 from jaxroof.errors import InputError, refusal, unknown

@@ -12,7 +12,7 @@ import numpy as np
 from jaxroof.engine.grid.axes import Axis, column_length, replace_all, spread
 from jaxroof.engine.grid.chunks import Place, chunk_shape, iter_chunks, padded_slice
 from jaxroof.engine.grid.dependencies import bound_reads
-from jaxroof.engine.grid.threads import by_threads
+from jaxroof.engine.grid.executor import by_threads
 from jaxroof.engine.search.candidates import PreparedPlans, distinct_part_rows
 from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, plans_that_fit
 from jaxroof.engine.search.problem import AxisRoles, SearchProblem

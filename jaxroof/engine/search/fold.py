@@ -16,7 +16,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from jaxroof.engine.grid.compile_cache import keep_programs
+from jaxroof.engine.grid.compiled import keep_programs
 from jaxroof.engine.search.second_pass import (
     Objective,
     SecondPass,

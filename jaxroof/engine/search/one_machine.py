@@ -17,8 +17,7 @@ import xarray as xr
 from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance
 from jaxroof.engine.grid.dependencies import bound_reads
 from jaxroof.engine.grid.evaluate import evaluate_points
-from jaxroof.engine.grid.executor import NUMPY, executor_of
-from jaxroof.engine.grid.threads import by_threads
+from jaxroof.engine.grid.executor import NUMPY, by_threads, executor_of
 from jaxroof.engine.search.bounded import SLACK, is_bounded
 from jaxroof.engine.search.candidates import (
     InputsKey,

@@ -17,7 +17,7 @@ import numpy as np
 
 from jaxroof.engine.grid.axes import Axis
 from jaxroof.engine.grid.dependencies import bound_reads
-from jaxroof.engine.grid.threads import by_threads
+from jaxroof.engine.grid.executor import by_threads
 from jaxroof.engine.search.bounded import SLACK, bound_rows
 from jaxroof.engine.search.candidates import PreparedPlans, subset
 from jaxroof.engine.search.direct import grid_objectives

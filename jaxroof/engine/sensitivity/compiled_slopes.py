@@ -14,7 +14,7 @@ import numpy as np
 
 from jaxroof.engine.grid.axes import column_length
 from jaxroof.engine.grid.chunks import pad_points
-from jaxroof.engine.grid.compile_cache import keep_programs
+from jaxroof.engine.grid.compiled import keep_programs
 from jaxroof.engine.sensitivity.moved_inputs import scale_parameters
 from jaxroof.estimator import Estimator
 from jaxroof.records import leaves, replace_at

@@ -57,8 +57,6 @@ def distribution(inputs: Any, path: str, written: Any) -> Distribution:
     (uniform, loguniform, or triangular with its peak); around, a share of the current value in
     both directions, and a shape; mean and deviation (normal, truncated to the field's range);
     values and their weights. Values given as text carry units.
-    Raises: InputError for an unknown path or key, a wrong unit, a value out of the field's range,
-    ends in the wrong order or a negative weight.
 
     >>> import jaxroof as jr
     >>> found = distribution(jr.system("h200-nvs4"), "matrix_efficiency", ["0.7", "90 %"])

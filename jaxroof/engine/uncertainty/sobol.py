@@ -29,7 +29,6 @@ def points(inputs: int, draws: int, seed: int) -> np.ndarray:
 
     Assumes: ``draws`` is a power of two, so that the sequence is balanced.
     Source: Saltelli et al. 2010 (doi 10.1016/j.cpc.2009.09.018), section 5.
-    Raises: InputError for another number of draws, or a seed that is no whole number.
 
     >>> points(2, 8, seed=0).shape
     (2, 16)
@@ -44,10 +43,7 @@ def points(inputs: int, draws: int, seed: int) -> np.ndarray:
 
 
 def check_draws(draws: int, seed: int) -> None:
-    """Check that a number of draws is a power of two, and a seed a whole number.
-
-    Raises: InputError for any other.
-    """
+    """Check that a number of draws is a power of two, and a seed a whole number."""
     for name, value in (("samples", draws), ("seed", seed)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise refusal(name, f"expected a whole number of at least 0, given {shown(value)}")

@@ -101,10 +101,7 @@ def uncertain(
 
 
 def _draws(inputs: Any, distributions: Mapping[str, Any], count: int, seed: int) -> Draws:
-    """Return the draws of every uncertain field.
-
-    Raises: InputError where no distribution is given, or one is invalid.
-    """
+    """Return the draws of every uncertain field."""
     if not distributions:
         raise InputError("distributions: nothing is uncertain; expected paths with their ranges")
     spread = {path: distribution(inputs, path, w) for path, w in distributions.items()}
@@ -118,10 +115,7 @@ def _draws(inputs: Any, distributions: Mapping[str, Any], count: int, seed: int)
 
 
 def _drawable(question: SearchProblem, draws: Draws) -> None:
-    """Check that no uncertain input changes the list of plans or their need.
-
-    Raises: InputError that names the first input that does.
-    """
+    """Check that no uncertain input changes the list of plans or their need."""
     fixed = read_paths(question.estimator, question.recipe, question.inputs)
     for path in draws.spread:
         if path in fixed:

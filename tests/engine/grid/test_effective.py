@@ -4,7 +4,7 @@ import pytest
 
 import jaxroof as jr
 from jaxroof.catalog.needs import TRAINING_READS
-from jaxroof.engine.grid.effective import effective
+from jaxroof.engine.grid.dependencies import effective
 from jaxroof.records import leaves
 from jaxroof.structure import structure
 
