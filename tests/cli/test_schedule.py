@@ -19,13 +19,13 @@ from jaxroof.estimators.pipelines import SCHEDULES
 from jaxroof.estimators.published.scheduled_step import (
     NOTHING,
     Extra,
+    LayerCosts,
     Sends,
     closed_form,
     costs_under,
     scheduled_step,
     step_of,
 )
-from jaxroof.estimators.published.stages import LayerCosts
 from jaxroof.records import checked
 from jaxroof.schedules import published
 from jaxroof.units import size

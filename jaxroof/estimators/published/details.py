@@ -29,11 +29,13 @@ from jaxroof.estimators.published.legality import RULES
 from jaxroof.estimators.published.recipe import Recipe
 from jaxroof.estimators.published.scheduled_step import (
     Extra,
+    LayerCosts,
     ScheduledStep,
     closed_form,
     scheduled_step,
+    send_times,
+    under_plan,
 )
-from jaxroof.estimators.published.stages import LayerCosts, send_times, under_plan
 from jaxroof.estimators.published.step import memory_limit, send_time
 from jaxroof.records import units, value_or, with_named_absences
 from jaxroof.schedules import clock
