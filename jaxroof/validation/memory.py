@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import operator
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -30,6 +31,8 @@ from jaxroof.estimators.training.memory_step import memory_inputs
 from jaxroof.estimators.training.software_memory import WIDTHS_2021
 from jaxroof.estimators.training.stage_memory import memory_by_stage, of_stages
 from jaxroof.estimators.training.training_recipe import memory_recipe
+from jaxroof.formulas.arithmetic import where
+from jaxroof.records import replace_at
 from jaxroof.settings import choose
 from jaxroof.structure import map_numbers
 from jaxroof.validation.rows import Rows, measured, note, taken
@@ -108,33 +111,32 @@ def memory_answers(rows: Rows) -> pd.DataFrame:
     A row without a prediction has a reason; ``measured`` and ``errors`` have the numbers that were
     measured, the one that the row is about first.
     """
-    found, said = about(rows), {}
+    said: dict[int, str] = {}
     names = [name for name in NUMBERS if f"#measured_{name}_bytes" in rows.frame.columns]
     columns = {n: measured(rows.frame, f"#measured_{n}_bytes", said) for n in names}
-    reasons = dict(rows.reasons)
-    lines = {}
+    reasons, found = dict(rows.reasons), dict[int, dict[str, Any]]()
     for group in rows.groups:
         for some, notes in _alike(group, rows.frame):
             try:
-                lines |= _answered(some, notes, rows, reasons)
+                found |= _answered(some, notes, rows, reasons)
             except InputError as error:
                 reasons.update(dict.fromkeys(some.rows.tolist(), str(error)))
-    every = ["kind", "stage", *THREE, "terms", "bounds", "capacity", "gpus"]
-    found = found.join(pd.DataFrame.from_dict(lines, "index", columns=every))
-    known = [{n: float(v[row]) for n, v in columns.items() if v[row] > 0.0} for row in found.index]
-    found["measured"] = known
-    found["errors"] = [
-        {n: predicted(lines[row], n) / value - 1.0 for n, value in one.items()}
-        if row in lines
-        else {}
-        for row, one in enumerate(known)
-    ]
-    found["fits"] = [
-        None if row not in lines or not one > 0.0 else bool(lines[row]["device"] <= one)
-        for row, one in enumerate(found["capacity"])
-    ]
-    found["reason"] = [(said | reasons).get(row, "") for row in found.index]
-    return found
+    said |= reasons
+    lines = []
+    for row in range(len(rows.frame)):
+        known = {n: float(values[row]) for n, values in columns.items() if values[row] > 0.0}
+        one = found.get(row, NONE)
+        errors = {n: predicted(one, n) / value - 1.0 for n, value in known.items() if row in found}
+        fits = bool(one["device"] <= one["capacity"]) if one["capacity"] > 0.0 else None
+        beside = {"measured": known, "errors": errors, "fits": fits, "reason": said.get(row, "")}
+        lines.append({**one, **beside})
+    return about(rows).join(pd.DataFrame(lines))
+
+
+NONE: dict[str, Any] = {  # what is predicted of a row that is not answered
+    "kind": None, "stage": np.nan, **dict.fromkeys(THREE, np.nan), "terms": {}, "bounds": {},
+    "capacity": np.nan, "gpus": np.nan,
+}
 
 
 def predicted(line: Any, number: str) -> float:
@@ -209,7 +211,8 @@ def _stage(written: str, device: np.ndarray) -> int:
 
 def _capacity(system: System, size: int) -> np.ndarray:
     """Return the memory that the accelerator of each row reports [B], NaN if it is not known."""
-    known = system.hbm_reported is not None or system.hbm_capacity is not None
+    given: list[Any] = [system.hbm_reported, system.hbm_capacity]
+    known = any(one is not None for one in given)
     return np.broadcast_to(usable_memory(system) if known else np.nan, size)
 
 
@@ -256,12 +259,12 @@ def _note_illegal(
 ) -> None:
     """Note the rows whose plan is not legal; the rules know groups as wide as the pipeline."""
     plan = asked.plan
-    groups = np.where(plan.microbatch_group > 0.0, plan.pipeline, plan.microbatches)
-    asked = dataclasses.replace(asked, plan=dataclasses.replace(plan, microbatches=groups))
+    groups = where(plan.microbatch_group > 0.0, plan.pipeline, plan.microbatches)
+    asked = replace_at(asked, "plan.microbatches", groups)
     legal = np.logical_and.reduce([*np.broadcast_arrays(*verdicts(asked, recipe).values())])
     for place in np.flatnonzero(~np.broadcast_to(legal, len(rows))):
         try:
-            refuse_illegal(map_numbers(lambda value, at=place: value[at], asked), recipe)
+            refuse_illegal(map_numbers(operator.itemgetter(int(place)), asked), recipe)
         except InputError as error:
             reasons.setdefault(int(rows[place]), str(error))
 
@@ -280,7 +283,7 @@ def _fsdp2(asked: MemoryInputs, recompute: Recompute, notes: Mapping[str, Any]) 
     block = asked.counts.dense_sharded + asked.counts.dense_replicated
     memory = fsdp2_memory(asked.model, split, recipe, asked.sequence, block)
     memory = map_numbers(lambda value: np.broadcast_to(value, np.shape(block))[:, None], memory)
-    outside = (buffers.cuda_context + buffers.communicator)[:, None]
+    outside = np.asarray(buffers.cuda_context + buffers.communicator)[:, None]
     numbers = {"allocated": memory.active, "reserved": memory.reserved}
     return Peaks(
         {**numbers, "device": memory.reserved + outside},
@@ -300,7 +303,7 @@ def _of_2021(asked: MemoryInputs, engine: Engine, split: tuple[int, ...]) -> Pea
 
     allocated, states = of_stages(asked, peak)
     reserved = allocated * (1.0 + FRAGMENTATION_2021)
-    outside = (asked.buffers.cuda_context + asked.buffers.communicator)[:, None]
+    outside = np.asarray(asked.buffers.cuda_context + asked.buffers.communicator)[:, None]
     terms = {
         "Weights, gradients and optimizer states": states,
         "Activations and momentary terms": allocated - states,
