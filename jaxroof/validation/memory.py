@@ -134,8 +134,13 @@ def memory_answers(rows: Rows) -> pd.DataFrame:
 
 
 NONE: dict[str, Any] = {  # what is predicted of a row that is not answered
-    "kind": None, "stage": np.nan, **dict.fromkeys(THREE, np.nan), "terms": {}, "bounds": {},
-    "capacity": np.nan, "gpus": np.nan,
+    "kind": None,
+    "stage": np.nan,
+    **dict.fromkeys(THREE, np.nan),
+    "terms": {},
+    "bounds": {},
+    "capacity": np.nan,
+    "gpus": np.nan,
 }
 
 
