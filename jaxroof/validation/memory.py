@@ -11,7 +11,7 @@ import pandas as pd
 
 from jaxroof.analyses.fit import BOUNDS, DENSE, EXPERTS
 from jaxroof.catalog.system import System, usable_memory
-from jaxroof.engine.runs.row_programs import RowGroup
+from jaxroof.engine.runs.row_stream import RowGroup
 from jaxroof.errors import InputError, refusal, shown, unknown
 from jaxroof.estimators.training.fsdp2_memory import (
     Fsdp2Memory,

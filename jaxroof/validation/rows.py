@@ -15,11 +15,10 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 import pandas as pd
 
-from jaxroof.analyses.rows.cells import Faults
-from jaxroof.analyses.rows.evaluate import row_problem
+from jaxroof.analyses.rows.evaluate import Faults, row_problem
 from jaxroof.catalog import lookup
 from jaxroof.catalog.system import System
-from jaxroof.engine.runs.row_programs import RowGroup
+from jaxroof.engine.runs.row_stream import RowGroup
 from jaxroof.errors import NoAnswer, refusal, shown
 from jaxroof.estimators.training.step import training
 from jaxroof.io.csv_blocks import RowFile, open_rows

@@ -18,7 +18,7 @@ from jaxroof.app.answers import plans as page
 from jaxroof.app.answers import share
 from jaxroof.app.state import START, with_change, with_choice
 from jaxroof.catalog import lookup
-from jaxroof.engine.runs.row_programs import RowGroup
+from jaxroof.engine.runs.row_stream import RowGroup
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.step import training
 from jaxroof.records import replace_at

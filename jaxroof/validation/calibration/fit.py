@@ -14,7 +14,7 @@ import pandas as pd
 from jaxroof.analyses.rows.columns import path_of
 from jaxroof.catalog import lookup
 from jaxroof.catalog.chip import Chip
-from jaxroof.engine.runs.row_programs import RowGroup
+from jaxroof.engine.runs.row_stream import RowGroup
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimators.training.interval import OwnRuns
 from jaxroof.estimators.training.step import training

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxroof.engine.runs.row_programs import RowGroup
+from jaxroof.engine.runs.row_stream import RowGroup
 from jaxroof.estimators.training.inputs import TrainingInputs
 from jaxroof.estimators.training.step import training
 from jaxroof.records import get_at, replace_at

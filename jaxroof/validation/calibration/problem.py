@@ -14,7 +14,7 @@ from jaxroof.catalog import lookup
 from jaxroof.catalog.chip import Chip
 from jaxroof.catalog.system import System
 from jaxroof.dual import Dual, slope_of, value_of
-from jaxroof.engine.runs.row_programs import RowGroup
+from jaxroof.engine.runs.row_stream import RowGroup
 from jaxroof.estimators.training.interval import half_width_within_source, regime
 from jaxroof.estimators.training.step import training
 from jaxroof.formulas.arithmetic import larger, smaller
