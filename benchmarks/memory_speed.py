@@ -28,9 +28,9 @@ import jaxroof as jr
 from jaxroof.analyses.least_memory import with_plans
 from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.search.candidates import needs_of
-from jaxroof.estimators.training.memory_recipe import ContextExchange, LayerDivision
 from jaxroof.estimators.training.memory_step import stage_memory
 from jaxroof.estimators.training.plans import plans
+from jaxroof.estimators.training.recipe import ContextExchange, LayerDivision
 from jaxroof.records import checked
 
 GPUS = 4096

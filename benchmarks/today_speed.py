@@ -37,7 +37,7 @@ from jaxroof.engine.search.direct import direct_objectives
 from jaxroof.engine.search.driver import SearchResult, best_plans
 from jaxroof.engine.search.groups import problem_groups
 from jaxroof.engine.search.problem import SearchProblem, axis_roles, check_search
-from jaxroof.estimators.training.memory_recipe import ContextExchange, LayerDivision
+from jaxroof.estimators.training.recipe import ContextExchange, LayerDivision
 from jaxroof.estimators.training.step import example
 
 HBM = np.linspace(1e12, 16e12, 16)

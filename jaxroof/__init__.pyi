@@ -54,8 +54,8 @@ from jaxroof.estimators.published.recipe import Split as Split
 from jaxroof.estimators.published.step import published as published
 from jaxroof.estimators.training.inputs import TrainingInputs as TrainingInputs
 from jaxroof.estimators.training.inputs import TrainingPlan as TrainingPlan
+from jaxroof.estimators.training.recipe import TrainingRecipe as TrainingRecipe
 from jaxroof.estimators.training.step import training as training
-from jaxroof.estimators.training.training_recipe import TrainingRecipe as TrainingRecipe
 from jaxroof.io.formats import read as read
 from jaxroof.io.formats import write as write
 from jaxroof.records import quantity as quantity

@@ -1,37 +1,39 @@
 """Does a training step fit? The memory of every stage, term by term, against the HBM there is."""
 
 import dataclasses
-import enum
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from jaxroof.analyses.fit_changes import changes_dataset, changes_json
-from jaxroof.analyses.fit_question import BARE, Question
+from jaxroof.analyses.fit_question import Question, path_of
 from jaxroof.analyses.fit_software import SoftwareAnswer, software_answer
 from jaxroof.analyses.fit_time import filled_fields, step_times
 from jaxroof.analyses.least_memory import fewest_accelerators
 from jaxroof.catalog.software import TODAY
 from jaxroof.engine.grid.dataset import attributes, versions
 from jaxroof.errors import InputError, refusal, shown
-from jaxroof.estimators.training.fullest_stage import TERMS, FullestStage, fullest_stage
+from jaxroof.estimators.training.inputs import RECOMPUTATION
 from jaxroof.estimators.training.legality import WARNINGS
-from jaxroof.estimators.training.memory_recipe import MemoryRecipe, Recompute
-from jaxroof.estimators.training.memory_report import (
-    DEVICE_ERROR,
-    HOST,
-    RESERVED_ERROR,
-    StageMemory,
-)
+from jaxroof.estimators.training.planned import PlannedStep
 from jaxroof.estimators.training.precision import with_precision
-from jaxroof.estimators.training.stage_memory import host_by_stage, memory_by_stage
+from jaxroof.estimators.training.recipe import TrainingRecipe, modules_of
+from jaxroof.estimators.training.report import DEVICE_ERROR, HOST, RESERVED_ERROR, StageMemory
+from jaxroof.estimators.training.stage_memory import (
+    TERMS,
+    FullestStage,
+    fullest_stage,
+    host_by_stage,
+    memory_by_stage,
+)
 from jaxroof.estimators.training.step import training
-from jaxroof.records import get_at, leaves
+from jaxroof.records import get_at, leaves, replace_at
 from jaxroof.units import percent
 
+APART = ("system.", "software.", "shared.", "training_tokens")  # which no memory depends on
 LISTS = ("modules", "layer_split")  # settings of a question that no search has
 TIMED = ("software.", "shared.", "chip.")  # settings that memory does not depend on
 NAMES: dict[str, str] = {
@@ -116,8 +118,8 @@ def _attributes(asked: Question, fits: bool) -> dict[str, str]:
     return {
         "Conventions": "CF-1.11",
         "question": "fit",
-        "inputs": json.dumps({path: float(value) for path, _, value in leaves(asked.inputs)}),
-        "recipe": json.dumps(_plain(vars(asked.recipe))),
+        "inputs": json.dumps(_numbers(asked)),
+        "recipe": json.dumps(_choices(asked)),
         "assumed": json.dumps(_assumed(asked)),
         "hangs_on": json.dumps(_hangs_on(asked, fits)),
         "warnings": json.dumps(_warnings(asked)),
@@ -169,7 +171,7 @@ def _beside(answered: SoftwareAnswer, full: FullestStage) -> dict[str, xr.Variab
 def _step_time(answered: SoftwareAnswer) -> dict[str, xr.Variable]:
     """Return the step time of the plan, if it is known."""
     asked = answered.asked
-    time = float(step_times(asked, asked.inputs, asked.recipe))
+    time = float(step_times(asked.inputs, asked.recipe))
     if np.isnan(time):
         return {}
     return {"step_time": xr.Variable((), time, {"units": "s", "long_name": "Time of one step"})}
@@ -181,11 +183,11 @@ def _host(answered: SoftwareAnswer, fits: bool) -> dict[str, xr.Variable]:
     A step whose host memory does not hold it does not fit.
     """
     asked = answered.asked
-    host = host_by_stage(asked.inputs, asked.recipe)
+    host = host_by_stage(asked.step, asked.recipe)
     if not host.any():
         return {}
     found = {"host": xr.Variable(("stage",), host, {"units": "B", "long_name": HOST.rstrip(".")})}
-    there = asked.system.host_capacity
+    there = asked.inputs.system.host_capacity
     if there is not None:
         about = "Memory of the host, the share of one accelerator"
         found["host_capacity"] = xr.Variable((), there, {"units": "B", "long_name": about})
@@ -254,7 +256,7 @@ def _answer(memory: StageMemory, full: FullestStage, asked: Question) -> dict[st
 
 def _capacity(found: xr.Variable, asked: Question) -> xr.Variable:
     """Return the capacity with what it is: what the device reports, what its label says."""
-    system = asked.system
+    system = asked.inputs.system
     if system.hbm_reported is not None:
         found.attrs["reported"] = float(system.hbm_reported)
     if system.hbm_capacity is not None and "system.hbm_capacity" not in asked.given:
@@ -278,30 +280,41 @@ def _named(what: Any) -> str:
     return str(what) if not dataclasses.is_dataclass(what) else type(what).__name__
 
 
-def _plain(choices: Mapping[str, Any]) -> dict[str, Any]:
-    """Return choices as JSON holds them."""
+def _numbers(asked: Question) -> dict[str, float]:
+    """Return the numbers of a question that memory depends on, by their paths."""
+    every = {path: float(value) for path, _, value in leaves(asked.inputs)}
+    return {path: every[path] for path in every if not path.startswith(APART)}
 
-    def plain(value: Any) -> Any:
-        if isinstance(value, frozenset | tuple):
-            return sorted(map(plain, value)) if isinstance(value, frozenset) else list(value)
-        return value.value if isinstance(value, enum.Enum) else value
 
-    return {name: plain(value) for name, value in choices.items()}
+def _choices(asked: Question) -> dict[str, Any]:
+    """Return the choices of a question that memory depends on, as JSON holds them."""
+    plan, recipe = asked.step.plan, asked.recipe
+    level, division = int(plan.recompute), recipe.layer_division
+    modules = modules_of(recipe) if level == 1 else ()
+    names = ("attention_kernel", "context_exchange", "cross_entropy", "expert_weighting")
+    chosen = {name: getattr(recipe, name) for name in ("schedule", *names)}
+    return {
+        **{name: getattr(member, "value", member) for name, member in chosen.items()},
+        "recompute": RECOMPUTATION[level],
+        "modules": sorted(module.value for module in modules),
+        **({} if isinstance(division, tuple) else {"layer_division": division.value}),
+        "layer_split": list(division) if isinstance(division, tuple) else [],
+    }
 
 
 def _open(asked: Question, names: tuple[str, ...]) -> list[str]:
     """Return those choices and numbers that the question leaves open and that matter to it."""
     routes = asked.inputs.model.experts > 0.0
     here = [name for name in names if routes or name not in OF_EXPERTS]
-    return [name for name in here if not {name, BARE.get(name, name)} & asked.given]
+    return [name for name in here if not {name, path_of(name)} & asked.given]
 
 
 def _assumed(asked: Question) -> dict[str, Any]:
     """Return what the question leaves open, with the values taken."""
-    choices = _plain(vars(asked.recipe))
-    one = asked.inputs.plan.pipeline == 1.0
+    choices = _choices(asked)
+    one = asked.step.plan.pipeline == 1.0
     return {
-        name: choices[name] if name in choices else float(get_at(asked.inputs, BARE[name]))
+        name: choices[name] if name in choices else float(get_at(asked.inputs, path_of(name)))
         for name in _open(asked, ASSUMED)
         if name != "schedule" or not one
     }
@@ -310,18 +323,30 @@ def _assumed(asked: Question) -> dict[str, Any]:
 def _hangs_on(asked: Question, fits: bool) -> list[dict[str, Any]]:
     """Return the choices left open that would turn the answer, each with its bytes."""
     found = []
-    for name in _open(asked, DOUBTED):
-        for member in type(getattr(asked.recipe, name)):
-            if member is Recompute.SELECTIVE or member is getattr(asked.recipe, name):
-                continue
-            recipe: MemoryRecipe = dataclasses.replace(asked.recipe, **{name: member})
-            other = fullest_stage(memory_by_stage(asked.inputs, recipe), asked.capacity)
-            if bool(other.fits) != fits:
-                found.append({"choice": name, "value": member.value, "device": float(other.device)})
+    for name, value, step, recipe in _others(asked):
+        other = fullest_stage(memory_by_stage(step, recipe), asked.capacity)
+        if bool(other.fits) != fits:
+            found.append({"choice": name, "value": value, "device": float(other.device)})
     return found
+
+
+def _others(asked: Question) -> Iterator[tuple[str, str, PlannedStep, TrainingRecipe]]:
+    """Yield the other values of the choices left open, each with the step and the recipe."""
+    for name in _open(asked, DOUBTED):
+        if name == "recompute":
+            for level in (0, 2):
+                if level != asked.step.plan.recompute:
+                    step = replace_at(asked.step, "plan.recompute", np.float64(level))
+                    yield name, RECOMPUTATION[level], step, asked.recipe
+            continue
+        own = getattr(asked.recipe, name)
+        for member in type(own):
+            if member is not own:
+                recipe = dataclasses.replace(asked.recipe, **{name: member})
+                yield name, member.value, asked.step, recipe
 
 
 def _warnings(asked: Question) -> list[str]:
     """Return what costs time, or what some codes refuse."""
-    plan = vars(asked.inputs.plan)
+    plan = vars(asked.step.plan)
     return [rule.words for rule in WARNINGS if not bool(rule.allows(asked.inputs, plan))]

@@ -7,23 +7,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxroof.estimators.training.layer_activations import (
-    every_term,
-    selective_terms,
-    sizes,
-    total,
-)
-from jaxroof.estimators.training.legality import rules
-from jaxroof.estimators.training.memory_inputs import MemoryInputs, MemoryPlan
-from jaxroof.estimators.training.memory_recipe import (
+from jaxroof.estimators.training.inputs import TrainingInputs
+from jaxroof.estimators.training.layer_activations import every_term, selective_terms, sizes, total
+from jaxroof.estimators.training.legality import verdicts
+from jaxroof.estimators.training.planned import planned
+from jaxroof.estimators.training.product_times import dense_share
+from jaxroof.estimators.training.recipe import (
     AttentionKernel,
     CrossEntropy,
-    MemoryRecipe,
     Module,
-    Recompute,
+    TrainingRecipe,
+    modules_of,
 )
-from jaxroof.estimators.training.product_times import dense_share
-from jaxroof.records import get_at, replace_at, units
+from jaxroof.records import get_at, replace_at
 
 DEGREES = ("data", "tensor", "context", "pipeline")
 KINDS = {  # fields that change together, by the path of each
@@ -33,8 +29,8 @@ KINDS = {  # fields that change together, by the path of each
     "plan.expert": "expert degrees",
     "plan.expert_tensor": "expert degrees",
     "plan.sequence_parallel": "sequence parallelism",
-    "states.zero_stage": "ZeRO stage",
-    "states.offload_optimizer": "offload of the optimizer",
+    "plan.zero_stage": "ZeRO stage",
+    "plan.offload_optimizer": "offload of the optimizer",
     "activations.offload_activations": "offload of activations",
 }
 PATHS = tuple(KINDS)
@@ -59,7 +55,7 @@ def divisors(number: float, most: float = np.inf) -> list[float]:
     return sorted(d for d in {*small, *(number / d for d in small)} if d <= most)
 
 
-def at_once(inputs: MemoryInputs, exchanges: bool = True) -> Points:
+def at_once(inputs: TrainingInputs, exchanges: bool = True) -> Points:
     """Return the plan itself, then every plan that differs in one choice, legal or not.
 
     ``exchanges`` says whether context ranks may exchange in another way.
@@ -71,7 +67,7 @@ def at_once(inputs: MemoryInputs, exchanges: bool = True) -> Points:
 
 
 def _singles(
-    inputs: MemoryInputs, own: Mapping[str, float], exchanges: bool
+    inputs: TrainingInputs, own: Mapping[str, float], exchanges: bool
 ) -> Iterator[dict[str, float]]:
     """Yield what single changes set."""
     other = {"plan.exchange": 1.0 - own["plan.exchange"]} if exchanges else {}
@@ -84,6 +80,7 @@ def _singles(
             if more == "plan.context" and other:
                 yield change | other
     model, plan = inputs.model, inputs.plan
+    assert plan is not None
     of_rank = float(inputs.global_batch or 0.0) / own["plan.data"]
     ranks = float(plan.data * plan.tensor * plan.context)
     choices = {
@@ -92,8 +89,8 @@ def _singles(
         "plan.expert": divisors(float(model.experts), ranks),
         "plan.expert_tensor": divisors(float(model.expert_feedforward), own["plan.tensor"]),
         "plan.sequence_parallel": [1.0],
-        "states.zero_stage": [0.0, 1.0, 2.0, 3.0],
-        "states.offload_optimizer": [0.0, *SHARES],
+        "plan.zero_stage": [0.0, 1.0, 2.0, 3.0],
+        "plan.offload_optimizer": [0.0, *SHARES],
         "activations.offload_activations": [0.0, *SHARES],
     }
     for path, values in choices.items():
@@ -111,75 +108,76 @@ def pairs(points: Points) -> Points:
     return Points(values, points.changed[one] | points.changed[two])
 
 
-def with_points(inputs: MemoryInputs, values: np.ndarray) -> MemoryInputs:
-    """Return inputs whose plan and numbers are arrays over points, with their microbatches."""
+def with_points(inputs: TrainingInputs, values: np.ndarray) -> TrainingInputs:
+    """Return inputs whose plan and numbers are arrays over points."""
     for column, path in enumerate(PATHS):
         inputs = replace_at(inputs, path, values[:, column])
-    plan = inputs.plan
-    batch: Any = inputs.global_batch
-    whole: Any = np.maximum(batch // (plan.data * plan.microbatch), 1.0)
-    return dataclasses.replace(inputs, plan=dataclasses.replace(plan, microbatches=whole))
+    return inputs
 
 
-def legal(inputs: MemoryInputs, recipe: MemoryRecipe) -> np.ndarray:
+def legal(inputs: TrainingInputs, recipe: TrainingRecipe) -> np.ndarray:
     """Return which points are legal."""
-    plan = {name: getattr(inputs.plan, name) for name in units(MemoryPlan)}
-    found: Any = np.ones(np.shape(plan["data"]), dtype=bool)
-    for rule in rules(recipe):
-        found = found & rule.allows(inputs, plan)
+    step = planned(inputs, recipe)
+    found: Any = np.ones(np.shape(step.plan.data), dtype=bool)
+    for holds in verdicts(step, recipe).values():
+        found = found & holds
     return np.asarray(found)
 
 
-def freeing(inputs: MemoryInputs, recipe: MemoryRecipe) -> frozenset[Module]:
+def freeing(inputs: TrainingInputs, recipe: TrainingRecipe) -> frozenset[Module]:
     """Return the modules whose recomputation frees bytes of some layer of a model."""
-    dense = dense_share(inputs.model)
-    every = every_term(inputs, recipe, sizes(inputs))
+    step = planned(inputs, recipe)
+    dense = dense_share(step.model)
+    every = every_term(step, recipe, sizes(step))
     layers = [terms for share, terms in zip((dense, 1.0 - dense), every, strict=True) if share > 0]
 
     def frees(module: Module) -> bool:
-        alone = _with(recipe, modules=frozenset([module]))
-        saved = (total(selective_terms(inputs, alone, terms)) for terms in layers)
+        alone = dataclasses.replace(recipe, selective=frozenset([module]))
+        saved = (total(selective_terms(step, alone, terms)) for terms in layers)
         return any(some < total(terms) for some, terms in zip(saved, layers, strict=True))
 
     return frozenset(module for module in Module if frees(module))
 
 
-def recipes(
-    recipe: MemoryRecipe, modules: frozenset[Module]
-) -> Iterator[tuple[dict[str, Any], MemoryRecipe]]:
-    """Yield recipes that differ in one choice from a recipe, each with what would be set.
+class Changed(NamedTuple):
+    """What would be set, and the level of recomputation and the recipe with it."""
+
+    said: dict[str, Any]
+    level: float
+    recipe: TrainingRecipe
+
+
+def recipes(level: float, recipe: TrainingRecipe, modules: frozenset[Module]) -> Iterator[Changed]:
+    """Yield recipes that differ in one choice from a recipe under a level of recomputation.
 
     More of some modules is computed again, or less; kernels are those that keep the least.
     """
-    own = recipe.modules & modules if recipe.recompute is Recompute.SELECTIVE else frozenset()
+    chosen = modules_of(recipe) if level == 1.0 else frozenset()
+    own = chosen & modules
     sets = {frozenset({*own, module}) for module in modules}
     sets |= {own - {module} for module in own} | {frozenset[Module]()}
-    if recipe.recompute is Recompute.FULL:  # less again
+    if level == 2.0:  # less again
         sets |= {frozenset(two) for two in itertools.combinations(modules, 2)}
-    sets -= {recipe.modules}
+    sets -= {chosen}
     for some in sorted(sets, key=lambda some: sorted(module.value for module in some)):
         yield with_modules(recipe, some)
-    if recipe.recompute is not Recompute.FULL:
-        yield {"recompute": "full"}, _with(recipe, recompute=Recompute.FULL, modules=frozenset())
+    if level < 2.0:
+        yield Changed({"recompute": "full"}, 2.0, recipe)
     else:
         yield with_modules(recipe, frozenset())
     if recipe.attention_kernel is AttentionKernel.UNFUSED:
         kernel = AttentionKernel.CUDNN
-        yield {"attention_kernel": kernel.value}, _with(recipe, attention_kernel=kernel)
+        changed = dataclasses.replace(recipe, attention_kernel=kernel)
+        yield Changed({"attention_kernel": kernel.value}, level, changed)
     if recipe.cross_entropy is not CrossEntropy.FUSED:
         loss = CrossEntropy.FUSED
-        yield {"cross_entropy": loss.value}, _with(recipe, cross_entropy=loss)
+        changed = dataclasses.replace(recipe, cross_entropy=loss)
+        yield Changed({"cross_entropy": loss.value}, level, changed)
 
 
-def with_modules(
-    recipe: MemoryRecipe, modules: frozenset[Module]
-) -> tuple[dict[str, Any], MemoryRecipe]:
-    """Return what would be set to compute some modules again, and the recipe that does."""
+def with_modules(recipe: TrainingRecipe, modules: frozenset[Module]) -> Changed:
+    """Return what would be set to compute some modules again, none if there are none."""
+    again = dataclasses.replace(recipe, selective=modules)
     if not modules:
-        return {"recompute": "none"}, _with(recipe, recompute=Recompute.NONE, modules=modules)
-    names = ",".join(sorted(module.value for module in modules))
-    return {"modules": names}, _with(recipe, recompute=Recompute.SELECTIVE, modules=modules)
-
-
-def _with(recipe: MemoryRecipe, **changed: Any) -> MemoryRecipe:
-    return dataclasses.replace(recipe, **changed)
+        return Changed({"recompute": "none"}, 0.0, again)
+    return Changed({"modules": ",".join(sorted(module.value for module in modules))}, 1.0, again)

@@ -11,6 +11,7 @@ import xarray as xr
 from jaxroof.analyses.fit_candidates import (
     KINDS,
     PATHS,
+    Changed,
     Points,
     at_once,
     freeing,
@@ -22,16 +23,16 @@ from jaxroof.analyses.fit_candidates import (
 from jaxroof.analyses.fit_question import Question, asked_question
 from jaxroof.analyses.fit_time import step_times
 from jaxroof.analyses.layer_splits import even_where_it_fits, split_words
-from jaxroof.estimators.training.memory_inputs import MemoryPlan, States
-from jaxroof.estimators.training.memory_recipe import EXCHANGES, LayerDivision, MemoryRecipe
+from jaxroof.estimators.training.inputs import TrainingPlan
+from jaxroof.estimators.training.planned import planned
+from jaxroof.estimators.training.recipe import EXCHANGES, LayerDivision
 from jaxroof.estimators.training.stage_memory import host_by_stage, memory_by_stage
-from jaxroof.records import units
+from jaxroof.records import replace_at
 
 MOST = 5  # changes that are shown
-EVENLY: dict[str, Any] = {"layer_split": (), "layer_division": LayerDivision.EVEN}
 CLOSE = 1e-9  # costs that differ by less are equal
 UNTIMED = "activations.offload_activations"  # as a given split of layers: no step time knows it
-OFFLOADED = ("states.offload_optimizer", UNTIMED)
+OFFLOADED = ("plan.offload_optimizer", UNTIMED)
 ABOUT = {  # of the results: unit, meaning
     "cost": ("1", "Step time more than now, over that of now; missing where it is not known"),
     "step_time": ("s", "Step time, as a search has it; missing where it is not known"),
@@ -191,47 +192,47 @@ class _Search:
         self.asked = asked
         self.modules = freeing(asked.inputs, asked.recipe)
         self.points = at_once(asked.inputs, asked.recipe.context_exchange is None)
-        own = self.points.values[:1]
-        ((device, time, fits),) = self._evaluated(asked.recipe, own)
+        self.as_it_is = Changed({}, float(asked.step.plan.recompute), asked.recipe)
+        ((device, time, fits),) = self._evaluated(self.as_it_is, self.points.values[:1])
         self.own = Change({}, frozenset(), 0.0, time, device, fits)
 
     def singles(self) -> Iterator[Change]:
         """Yield every single change that is legal and saves or gains something."""
-        yield from self._changed(self.points, {}, self.asked.recipe)
-        for said, recipe in self._recipes():
-            yield from self._changed(_first(self.points), said, recipe)
+        yield from self._changed(self.points, self.as_it_is)
+        for change in self._recipes():
+            yield from self._changed(_first(self.points), change)
 
     def pairs(self) -> Iterator[Change]:
         """Yield every pair of changes that is legal."""
-        yield from self._changed(pairs(self.points), {}, self.asked.recipe)
-        for said, recipe in self._recipes():
-            yield from self._changed(_later(self.points), said, recipe)
-            for also, both in recipes(recipe, self.modules):
-                if not {*said} & {*also} or {"modules"} == {*said} & {*also}:
-                    yield from self._changed(_first(self.points), {**said, **also}, both)
+        yield from self._changed(pairs(self.points), self.as_it_is)
+        for one in self._recipes():
+            yield from self._changed(_later(self.points), one)
+            for two in recipes(one.level, one.recipe, self.modules):
+                if not {*one.said} & {*two.said} or {"modules"} == {*one.said} & {*two.said}:
+                    both = two._replace(said={**one.said, **two.said})
+                    yield from self._changed(_first(self.points), both)
 
-    def _recipes(self) -> Iterator[tuple[dict[str, Any], MemoryRecipe]]:
-        yield from recipes(self.asked.recipe, self.modules)
+    def _recipes(self) -> Iterator[Changed]:
+        own = self.as_it_is
+        yield from recipes(own.level, own.recipe, self.modules)
         split = even_where_it_fits(self.asked)
         if split:
-            yield (
-                {"layer_split": split_words(split)},
-                dataclasses.replace(self.asked.recipe, layer_split=split),
-            )
+            divided = dataclasses.replace(own.recipe, layer_division=split)
+            yield Changed({"layer_split": split_words(split)}, own.level, divided)
 
-    def _changed(
-        self, points: Points, said: Mapping[str, Any], recipe: MemoryRecipe
-    ) -> Iterator[Change]:
-        """Yield the legal ones of points under a recipe."""
+    def _changed(self, points: Points, change: Changed) -> Iterator[Change]:
+        """Yield the legal ones of points under a change of the recipe."""
+        said = change.said
         moved = points.changed[:, [PATHS.index("plan.pipeline"), PATHS.index("plan.interleave")]]
         for again in (False, True):  # a split of layers is for its own number of stages
             some = Points(*(part[moved.any(axis=1) == again] for part in points))
-            split = again and bool(recipe.layer_split)
+            split = again and isinstance(change.recipe.layer_division, tuple)
             if "layer_split" in said and again:
                 continue
-            there = dataclasses.replace(recipe, **EVENLY) if split else recipe
+            even = dataclasses.replace(change.recipe, layer_division=LayerDivision.EVEN)
+            there = change._replace(recipe=even) if split else change
             extra = {"layer_split": "even"} if split else {}
-            allowed = legal(with_points(self.asked.inputs, some.values), there)
+            allowed = legal(with_points(self.asked.inputs, some.values), there.recipe)
             some = Points(*(part[allowed] for part in some))
             found = self._evaluated(there, some.values)
             for values, changed, (device, time, fits) in zip(*some, found, strict=True):
@@ -249,24 +250,24 @@ class _Search:
                     fits,
                 )
 
-    def _evaluated(
-        self, recipe: MemoryRecipe, values: np.ndarray
-    ) -> list[tuple[float, float, bool]]:
+    def _evaluated(self, change: Changed, values: np.ndarray) -> list[tuple[float, float, bool]]:
         """Return the device's bytes, the step time of every point, and whether it fits.
 
         The memory of points of as many stages and chunks is evaluated at once.
         """
         shape = values[:, [PATHS.index("plan.pipeline"), PATHS.index("plan.interleave")]]
         device, host = np.empty(len(values)), np.zeros(len(values))
-        there = self.asked.system.host_capacity
+        there = self.asked.inputs.system.host_capacity
         share = np.array([PATHS.index(path) for path in OFFLOADED])
+        level: Any = np.float64(change.level)
+        inputs, recipe = replace_at(self.asked.inputs, "plan.recompute", level), change.recipe
         for alike in np.unique(shape, axis=0):
             places = np.flatnonzero((shape == alike).all(axis=1))
-            here = with_points(self.asked.inputs, values[places])
+            here = planned(with_points(inputs, values[places]), recipe)
             device[places] = np.max(memory_by_stage(here, recipe).device, axis=-1)
             if there is not None and values[np.ix_(places, share)].any():
                 host[places] = np.max(host_by_stage(here, recipe), axis=-1)
-        time = step_times(self.asked, with_points(self.asked.inputs, values), recipe)
+        time = step_times(with_points(inputs, values), recipe)
         fits = (device <= self.asked.capacity) & (host <= (np.inf if there is None else there))
         return list(zip(device.tolist(), time.tolist(), fits.tolist(), strict=True))
 
@@ -297,10 +298,8 @@ def _settings(values: np.ndarray, changed: np.ndarray) -> dict[str, Any]:
 
 def _short(path: str) -> str:
     name = path.rpartition(".")[2]
-    for kind in (MemoryPlan, States):
-        if name in units(kind):
-            return str(kind.__dataclass_fields__[name].metadata["symbol"] or name)
-    return name
+    field = TrainingPlan.__dataclass_fields__.get(name)
+    return str(field.metadata["symbol"] or name) if field else name
 
 
 SHORTEST = {path: _short(path) for path in PATHS}

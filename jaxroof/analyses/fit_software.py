@@ -5,17 +5,15 @@ import enum
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from jaxroof.analyses.fit_question import PATHS, SHORT, Question, question
+from jaxroof.analyses.fit_question import PATHS, SHORT, Question, path_of, question
 from jaxroof.catalog.software import TODAY, Software, software
 from jaxroof.errors import refusal, shown, unknown
-from jaxroof.estimators.training.fsdp2_memory import Fsdp2Memory, Fsdp2Recipe
-from jaxroof.estimators.training.fullest_stage import fullest_stage
-from jaxroof.estimators.training.memory_2021 import Engine
-from jaxroof.estimators.training.memory_inputs import MemoryInputs
-from jaxroof.estimators.training.memory_recipe import LayerDivision
-from jaxroof.estimators.training.memory_report import StageMemory
-from jaxroof.estimators.training.software_memory import fsdp2_stage, stages_2021
-from jaxroof.estimators.training.stage_memory import memory_by_stage
+from jaxroof.estimators.training.fsdp2_memory import Fsdp2Memory, Fsdp2Recipe, fsdp2_stage
+from jaxroof.estimators.training.inputs import RECOMPUTATION
+from jaxroof.estimators.training.memory_2021 import Engine, stages_2021
+from jaxroof.estimators.training.recipe import LayerDivision
+from jaxroof.estimators.training.report import StageMemory
+from jaxroof.estimators.training.stage_memory import fullest_stage, memory_by_stage
 from jaxroof.records import get_at, leaves
 from jaxroof.settings import choose
 from jaxroof.units import parse
@@ -64,7 +62,7 @@ def software_answer(
     """
     if name is None or name == TODAY:
         asked = question(model=model, plan=plan, system=system, settings=settings)
-        return SoftwareAnswer(asked, memory_by_stage(asked.inputs, asked.recipe), {}, {}, {})
+        return SoftwareAnswer(asked, memory_by_stage(asked.step, asked.recipe), {}, {}, {})
     named = software(name)
     plan, settings, chosen = _of_software(named, plan, settings)
     added, plan, settings = _with_defaults(named, plan, settings)
@@ -117,7 +115,7 @@ def _with_defaults(
     new = {name: value for name, value in named.settings.items() if name not in taken}
     of_plan = {name: value for name, value in new.items() if name in PATHS}
     others = {name: value for name, value in new.items() if name not in PATHS}
-    added = {*new, *(PATHS[name] for name in of_plan)}
+    added = {*new, *map(path_of, new)}
     return added, {**of_plan, **plan}, {**settings, **others}
 
 
@@ -132,6 +130,7 @@ def _check_only(named: Software, asked: Question) -> None:
         held = getattr(asked.recipe, name, None)
         path = name if "." in name else paths.get(name, "")
         value = held.value if isinstance(held, enum.Enum) else float(get_at(asked.inputs, path))
+        value = RECOMPUTATION[int(value)] if name == "recompute" else value
         if value not in allowed:
             shown = value if isinstance(value, str) else f"{value:g}"
             right = " or ".join(str(one) for one in allowed)
@@ -143,18 +142,19 @@ def _check_only(named: Software, asked: Question) -> None:
 
 
 def _by_stages(named: Software, asked: Question, chosen: Mapping[str, Any]) -> SoftwareAnswer:
-    states, plan = asked.inputs.states, asked.inputs.plan
-    if named.name == "deepspeed" and states.zero_stage >= 2.0 and plan.pipeline > 1.0:
-        said = f"{states.zero_stage:g}: DeepSpeed refuses it in a pipeline"
+    plan = asked.step.plan
+    if named.name == "deepspeed" and plan.zero_stage >= 2.0 and plan.pipeline > 1.0:
+        said = f"{plan.zero_stage:g}: DeepSpeed refuses it in a pipeline"
         raise refusal("zero", f"{said}; expected 0 or 1, or pp=1")
-    memory = memory_by_stage(asked.inputs, asked.recipe)
+    memory = memory_by_stage(asked.step, asked.recipe)
     return SoftwareAnswer(asked, memory, {}, BOUNDS[named.name], {"software": named.name})
 
 
 def _by_2021(named: Software, asked: Question, chosen: Mapping[str, Any]) -> SoftwareAnswer:
-    if asked.recipe.layer_split or asked.recipe.layer_division is LayerDivision.EVEN:
+    if asked.recipe.layer_division is not LayerDivision.UNEVEN:
         raise refusal("layer_split", f"not under {named.name}; expected pp that divides the layers")
-    memory = stages_2021(asked.inputs, ENGINES[named.name, float(asked.inputs.states.zero_stage)])
+    engine = ENGINES[named.name, float(asked.step.plan.zero_stage)]
+    memory = stages_2021(asked.step, asked.recipe, engine)
     return SoftwareAnswer(
         asked, memory, {}, BOUNDS[named.name], {"software": named.name}, by_stage=False
     )
@@ -169,7 +169,7 @@ ENGINES = {  # by software and ZeRO stage
 
 def _by_fsdp2(named: Software, asked: Question, chosen: Mapping[str, Any]) -> SoftwareAnswer:
     recipe = _fsdp2_recipe(chosen)
-    memory, terms = fsdp2_stage(asked.inputs, recipe)
+    memory, terms = fsdp2_stage(asked.step, asked.recipe, recipe)
     bounds = dict(BOUNDS[named.name])
     if asked.inputs.states.optimizer_instances > 1.0:
         bounds |= dict.fromkeys(("allocated", "reserved", "device"), HSDP)
@@ -207,7 +207,7 @@ def _turns(asked: Question, recipe: Fsdp2Recipe, chosen: Mapping[str, Any]) -> l
     """Return the choices left open that would turn the answer, each with its bytes."""
 
     def full(one: Fsdp2Recipe) -> Any:
-        return fullest_stage(_memory(asked.inputs, one), asked.capacity)
+        return fullest_stage(fsdp2_stage(asked.step, asked.recipe, one)[0], asked.capacity)
 
     fits, found = bool(full(recipe).fits), []
     for name in ("recompute", "cross_entropy"):
@@ -217,10 +217,6 @@ def _turns(asked: Question, recipe: Fsdp2Recipe, chosen: Mapping[str, Any]) -> l
             if name not in chosen and bool(other.fits) != fits:
                 found.append({"choice": name, "value": member.value, "device": float(other.device)})
     return found
-
-
-def _memory(inputs: MemoryInputs, recipe: Fsdp2Recipe) -> StageMemory:
-    return fsdp2_stage(inputs, recipe)[0]
 
 
 ANSWERS: dict[str, Callable[[Software, Question, Mapping[str, Any]], SoftwareAnswer]] = {

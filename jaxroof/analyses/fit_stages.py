@@ -15,12 +15,14 @@ from jaxroof.analyses.fit_question import Question, path_of, unchecked_question
 from jaxroof.engine.grid.dataset import attributes, versions
 from jaxroof.engine.grid.spacing import Between, Spacing, listed_values, number_column
 from jaxroof.errors import refusal
-from jaxroof.estimators.training.memory_inputs import MemoryInputs
-from jaxroof.estimators.training.memory_report import StageMemory
+from jaxroof.estimators.training.inputs import TrainingInputs
+from jaxroof.estimators.training.planned import planned
+from jaxroof.estimators.training.report import StageMemory
 from jaxroof.estimators.training.stage_memory import memory_by_stage
 from jaxroof.records import leaves, replace_at
 
-PLAN_OWN = ("plan.", "states.", "activations.", "buffers.", "sequence", "global_batch", "gpus")
+LONE = ("global_batch", "gpus", "microbatch_group", "early_forward")
+PLAN_OWN = ("plan.", "states.", "activations.", "buffers.", "model.sequence", *LONE)
 RESULTS = {
     *("stage", "fullest_stage", "needed", "capacity", "missing", "legal", "fits"),
     *(NAMES.get(field.name, field.name) for field in dataclasses.fields(StageMemory)),
@@ -77,7 +79,8 @@ def fit_stages(
         index = tuple(where.get(axis.name, slice(None)) for axis in read)
         _check_size(shape, inputs)
         allowed = legal(inputs, asked.recipe)
-        found.append((index, asked, allowed, memory_by_stage(inputs, asked.recipe)))
+        memory = memory_by_stage(planned(inputs, asked.recipe), asked.recipe)
+        found.append((index, asked, allowed, memory))
     return _dataset(read, shape, found)
 
 
@@ -113,7 +116,7 @@ def _question(given: Mapping[str, Any], plan: Mapping[str, Any], at: Mapping[str
     return unchecked_question(model=model, plan={**kept, **degrees}, system=system, settings=rest)
 
 
-def _axes(axes: Mapping[str, Any], inputs: MemoryInputs) -> list[_Axis]:
+def _axes(axes: Mapping[str, Any], inputs: TrainingInputs) -> list[_Axis]:
     """Return the checked axes, numbers as columns."""
     known = {path for path, _, _ in leaves(inputs)}
     read: list[_Axis] = []
@@ -132,8 +135,8 @@ def _axes(axes: Mapping[str, Any], inputs: MemoryInputs) -> list[_Axis]:
     return read
 
 
-def _spread(asked: Question, axes: Sequence[_Axis]) -> MemoryInputs:
-    """Return inputs whose numeric axes are broadcast, with accelerators and microbatches."""
+def _spread(asked: Question, axes: Sequence[_Axis]) -> TrainingInputs:
+    """Return inputs whose numeric axes are broadcast, with accelerators."""
     inputs = asked.inputs
     broadcast = [axis for axis in axes if axis.number]
     for place, axis in enumerate(broadcast):
@@ -143,19 +146,19 @@ def _spread(asked: Question, axes: Sequence[_Axis]) -> MemoryInputs:
     plan: Any = inputs.plan
     used = plan.data * plan.tensor * plan.context * plan.pipeline
     gpus = inputs.gpus if "gpus" in asked.given else used
-    batch: Any = inputs.global_batch
-    whole = np.maximum(batch // (plan.data * plan.microbatch), 1.0)
     stages = np.broadcast_to(plan.pipeline, np.broadcast_shapes(*map(np.shape, _plan(inputs))))
-    plan = dataclasses.replace(plan, microbatches=whole, pipeline=stages)
+    plan = dataclasses.replace(plan, pipeline=stages)
     return dataclasses.replace(inputs, plan=plan, gpus=gpus)
 
 
-def _plan(inputs: MemoryInputs) -> list[Any]:
+def _plan(inputs: TrainingInputs) -> list[Any]:
     return [value for _, _, value in leaves(inputs) if value is not None]
 
 
-def _check_size(shape: tuple[int, ...], inputs: MemoryInputs) -> None:
-    count = int(np.prod([float(n) for n in shape])) * int(np.max(inputs.plan.pipeline))
+def _check_size(shape: tuple[int, ...], inputs: TrainingInputs) -> None:
+    count = int(np.prod([float(n) for n in shape])) * int(
+        np.max(inputs.plan.pipeline if inputs.plan else 1)
+    )
     if count > MOST:
         expected = f"expected at most {MOST:,}"
         raise refusal("axes", f"{count:,} points times stages, too many for memory; {expected}")

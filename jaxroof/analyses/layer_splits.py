@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from jaxroof.analyses.fit_question import Question
-from jaxroof.estimators.training.memory_recipe import MemoryRecipe
-from jaxroof.estimators.training.stage_layers import chunk_split
+from jaxroof.estimators.training.recipe import Split, TrainingRecipe
 from jaxroof.estimators.training.stage_memory import memory_by_stage
+from jaxroof.estimators.training.stages import chunk_split
 
 
-def even_where_it_fits(asked: Question) -> tuple[int, ...]:
+def even_where_it_fits(asked: Question) -> Split:
     """Return the most even split of layers whose stages all fit, or () if there is none.
 
     A stage needs a + b l for l layers: a and b follow from the memory of two splits, so that the
@@ -20,11 +20,12 @@ def even_where_it_fits(asked: Question) -> tuple[int, ...]:
 
     Assumes: stages of one chunk; only those with more than one layer can give one.
     """
-    inputs, recipe = asked.inputs, asked.recipe
+    inputs, recipe = asked.step, asked.recipe
     stages, layers = int(inputs.plan.pipeline), int(inputs.model.layers)
     if stages == 1 or inputs.plan.interleave != 1.0 or layers < 2 * stages:
         return ()
-    own = recipe.layer_split or chunk_split(inputs.model, inputs.plan, recipe)
+    given = recipe.layer_division
+    own = given if isinstance(given, tuple) else chunk_split(inputs, recipe)
     now = np.array(own, dtype=float)
     device = _device(asked, recipe, own)
     less = _device(asked, recipe, tuple(max(number - 1, 0) for number in own))
@@ -36,7 +37,7 @@ def even_where_it_fits(asked: Question) -> tuple[int, ...]:
     return split
 
 
-def evenly(most: np.ndarray, layers: int) -> tuple[int, ...]:
+def evenly(most: np.ndarray, layers: int) -> Split:
     """Return a split of layers as even as the most that each stage holds allows, or ().
 
     >>> evenly(np.array([1.0, 3.0, 9.0]), 9)
@@ -65,6 +66,6 @@ def split_words(split: Sequence[int]) -> str:
     return ",".join(f"{count}x{layers}" if count > 1 else f"{layers}" for layers, count in runs)
 
 
-def _device(asked: Question, recipe: MemoryRecipe, split: tuple[int, ...]) -> np.ndarray:
-    found = memory_by_stage(asked.inputs, dataclasses.replace(recipe, layer_split=split))
+def _device(asked: Question, recipe: TrainingRecipe, split: Split) -> np.ndarray:
+    found = memory_by_stage(asked.step, dataclasses.replace(recipe, layer_division=split))
     return np.asarray(found.device)

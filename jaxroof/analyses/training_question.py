@@ -12,11 +12,11 @@ from jaxroof.engine.grid.question import ask, long_names
 from jaxroof.errors import refusal
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
 from jaxroof.estimators.training.legality_words import refuse_illegal
-from jaxroof.estimators.training.memory_recipe import exchange_of
-from jaxroof.estimators.training.memory_step import memory_inputs, memory_limit
+from jaxroof.estimators.training.memory_step import memory_limit
+from jaxroof.estimators.training.planned import planned
 from jaxroof.estimators.training.plans import DEGREES
+from jaxroof.estimators.training.recipe import TrainingRecipe, exchange_of
 from jaxroof.estimators.training.step import training
-from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
 from jaxroof.missing import naming_all
 from jaxroof.records import get_at, leaves, replace_at, with_named_absences
 
@@ -56,8 +56,7 @@ def training_step(
     begun = replace_at(begun, "plan.exchange", np.float64(exchange))
     training.refuse_contradictions(begun)
     with naming_all(training, begun, choices):
-        asked = memory_inputs(with_named_absences(begun), choices)
-        refuse_illegal(asked, memory_recipe(choices))
+        refuse_illegal(planned(with_named_absences(begun), choices), choices)
     return TrainingStep(begun, choices)
 
 

@@ -14,11 +14,13 @@ POWER_OF_TWO = 2.0**40  # every power of two that occurs here divides it
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """One reason to refuse a plan: its verdict in the report, its predicate and its message."""
+    """One reason to refuse a plan: its verdict in the report, its predicate and its messages."""
 
     name: str
     holds: Callable[..., Any]
     words: str  # the plans that it refuses, or those that it expects
+    says: str = ""  # the verdict of a report, a sentence
+    fact: str = ""  # the number that decides, such as "the model has {heads:.0f} heads"
 
     def allows(self, inputs: Any, plan: Mapping[str, Any]) -> Any:
         """Return whether the rule holds for plan fields; those that it does not read are free."""

@@ -15,22 +15,17 @@ from jaxroof.engine.runs.row_stream import RowGroup
 from jaxroof.errors import InputError, refusal, shown, unknown
 from jaxroof.estimators.training.fsdp2_memory import (
     Fsdp2Memory,
-    Fsdp2Plan,
     Fsdp2Recipe,
     Fsdp2Recompute,
     fsdp2_memory,
 )
-from jaxroof.estimators.training.fullest_stage import TERMS
 from jaxroof.estimators.training.legality import verdicts
 from jaxroof.estimators.training.legality_words import refuse_illegal
-from jaxroof.estimators.training.memory_2021 import PEAKS, Engine, stage_2021
-from jaxroof.estimators.training.memory_inputs import MemoryInputs
-from jaxroof.estimators.training.memory_recipe import MemoryRecipe, Module, Recompute
-from jaxroof.estimators.training.memory_report import StageMemory
-from jaxroof.estimators.training.memory_step import memory_inputs
-from jaxroof.estimators.training.software_memory import WIDTHS_2021
-from jaxroof.estimators.training.stage_memory import memory_by_stage, of_stages
-from jaxroof.estimators.training.training_recipe import memory_recipe
+from jaxroof.estimators.training.memory_2021 import Engine, peak, stage_2021, states
+from jaxroof.estimators.training.planned import PlannedStep, planned
+from jaxroof.estimators.training.recipe import Module, TrainingRecipe
+from jaxroof.estimators.training.report import StageMemory
+from jaxroof.estimators.training.stage_memory import TERMS, memory_by_stage, of_stages
 from jaxroof.formulas.arithmetic import where
 from jaxroof.records import replace_at
 from jaxroof.settings import choose
@@ -166,7 +161,7 @@ def _answered(
     """Return what is predicted for rows whose notes are the same; note why for the others."""
     size = len(group.rows)
     asked = map_numbers(
-        lambda value: np.broadcast_to(value, size), memory_inputs(group.inputs, group.recipe)
+        lambda value: np.broadcast_to(value, size), planned(group.inputs, group.recipe)
     )
     peaks = _peaks(asked, group, notes, reasons)
     shape = np.shape(peaks.numbers["device"])
@@ -232,23 +227,24 @@ def _in_words(terms: dict[str, float]) -> dict[str, float]:
 
 
 def _peaks(
-    asked: MemoryInputs, group: RowGroup, notes: Mapping[str, Any], reasons: dict[int, str]
+    asked: PlannedStep, group: RowGroup, notes: Mapping[str, Any], reasons: dict[int, str]
 ) -> Peaks:
     """Return the peaks of rows under the code that they name."""
     split = tuple(int(one) for one in notes["#layer_split"].split(",") if one)
-    recompute = list(Recompute)[int(notes["level"])]
     engines = {member.value: member for member in Engine}
+    recipe = group.recipe
     if notes["#software"] == FSDP2:
-        return _fsdp2(asked, recompute, notes)
-    if notes["#software"] in engines:
-        return _of_2021(asked, engines[notes["#software"]], split)
-    if notes["#software"]:
-        raise unknown("#software", notes["#software"], "code", [FSDP2, *engines])
-    recipe = memory_recipe(group.recipe)
+        return _fsdp2(asked, recipe, notes)
     modules = frozenset(Module(name.strip()) for name in notes["#modules"].split(",") if name)
     recipe = dataclasses.replace(
-        recipe, recompute=recompute, modules=modules or recipe.modules, layer_split=split
+        recipe,
+        selective=modules or recipe.selective,
+        layer_division=split or recipe.layer_division,
     )
+    if notes["#software"] in engines:
+        return _of_2021(asked, recipe, engines[notes["#software"]])
+    if notes["#software"]:
+        raise unknown("#software", notes["#software"], "code", [FSDP2, *engines])
     _note_illegal(asked, recipe, group.rows, reasons)
     memory = memory_by_stage(asked, recipe)
     names = [*(name for name in TERMS if name != "transient"), *TRANSIENTS]
@@ -260,11 +256,11 @@ def _peaks(
 
 
 def _note_illegal(
-    asked: MemoryInputs, recipe: MemoryRecipe, rows: np.ndarray, reasons: dict[int, str]
+    asked: PlannedStep, recipe: TrainingRecipe, rows: np.ndarray, reasons: dict[int, str]
 ) -> None:
     """Note the rows whose plan is not legal; the rules know groups as wide as the pipeline."""
     plan = asked.plan
-    groups = where(plan.microbatch_group > 0.0, plan.pipeline, plan.microbatches)
+    groups = where(asked.microbatch_group > 0.0, plan.pipeline, plan.microbatches)
     asked = replace_at(asked, "plan.microbatches", groups)
     legal = np.logical_and.reduce([*np.broadcast_arrays(*verdicts(asked, recipe).values())])
     for place in np.flatnonzero(~np.broadcast_to(legal, len(rows))):
@@ -274,20 +270,16 @@ def _note_illegal(
             reasons.setdefault(int(rows[place]), str(error))
 
 
-def _fsdp2(asked: MemoryInputs, recompute: Recompute, notes: Mapping[str, Any]) -> Peaks:
-    plan, buffers = asked.plan, asked.buffers
-    split = Fsdp2Plan(
-        data=plan.data, tensor=plan.tensor, context=plan.context, microbatch=plan.microbatch
-    )
+def _fsdp2(asked: PlannedStep, recipe: TrainingRecipe, notes: Mapping[str, Any]) -> Peaks:
+    buffers, size = asked.buffers, np.shape(asked.plan.data)
     chosen = {name: notes[f"#{name}"] for name in ("loss", "ends") if notes[f"#{name}"]}
-    recipe = dataclasses.replace(
+    choices = dataclasses.replace(
         choose(Fsdp2Recipe(), chosen),
-        recompute=list(Fsdp2Recompute)[list(Recompute).index(recompute)],
+        recompute=list(Fsdp2Recompute)[int(notes["level"])],
         compiled=notes["#compiled"] == "yes",
     )
-    block = asked.counts.dense_sharded + asked.counts.dense_replicated
-    memory = fsdp2_memory(asked.model, split, recipe, asked.sequence, block)
-    memory = map_numbers(lambda value: np.broadcast_to(value, np.shape(block))[:, None], memory)
+    memory = fsdp2_memory(asked, recipe, choices)
+    memory = map_numbers(lambda value: np.broadcast_to(value, size)[:, None], memory)
     outside = np.asarray(buffers.cuda_context + buffers.communicator)[:, None]
     numbers = {"allocated": memory.active, "reserved": memory.reserved}
     return Peaks(
@@ -297,21 +289,19 @@ def _fsdp2(asked: MemoryInputs, recompute: Recompute, notes: Mapping[str, Any]) 
     )
 
 
-def _of_2021(asked: MemoryInputs, engine: Engine, split: tuple[int, ...]) -> Peaks:
+def _of_2021(asked: PlannedStep, recipe: TrainingRecipe, engine: Engine) -> Peaks:
     """Return the peaks under Megatron-LM or DeepSpeed of 2021-22."""
-    weights, gradients, optimizer, sharded = WIDTHS_2021[engine]
 
-    def peak(wide: MemoryInputs, stage: Any) -> tuple[Any, Any]:
-        found = stage_2021(wide, stage, split)
-        own = optimizer / (found.data if sharded else 1.0)
-        return PEAKS[engine](found), found.parameters * (weights + gradients + own)
+    def both(wide: PlannedStep, stage: Any) -> tuple[Any, Any]:
+        found = stage_2021(wide, recipe, stage)
+        return peak(found, engine), states(found, engine)
 
-    allocated, states = of_stages(asked, peak)
+    allocated, own = of_stages(asked, both)
     reserved = allocated * (1.0 + FRAGMENTATION_2021)
     outside = np.asarray(asked.buffers.cuda_context + asked.buffers.communicator)[:, None]
     terms = {
-        "Weights, gradients and optimizer states": states,
-        "Activations and momentary terms": allocated - states,
+        "Weights, gradients and optimizer states": own,
+        "Activations and momentary terms": allocated - own,
     }
     numbers = {"allocated": allocated, "reserved": reserved, "device": reserved + outside}
     return Peaks(numbers, terms, OF_2021)

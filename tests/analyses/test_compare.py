@@ -9,12 +9,7 @@ import pytest
 
 import jaxroof as jr
 from jaxroof.analyses.compare import contender
-from jaxroof.estimators.training.interval import (
-    REGIMES,
-    WITHIN_SOURCE,
-    Uncertain,
-    chance_sooner,
-)
+from jaxroof.estimators.training.interval import REGIMES, WITHIN_SOURCE, Uncertain, chance_sooner
 from jaxroof.validation.steps import packaged_answers
 
 ASKED: dict[str, Any] = {"model": "llama3-8b", "global_batch": 64, "where": "tp<=2,pp=1,off=0"}

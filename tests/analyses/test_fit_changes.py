@@ -200,7 +200,8 @@ def test_changes_compute_again_only_what_a_model_has(model: str) -> None:
         given = asked_question(
             model=model, system="h100-nvs8", plan={"dp": 8, "rc": level}, global_batch=64
         )
-        found = [said for said, _ in recipes(given.recipe, freeing(given.inputs, given.recipe))]
+        modules = freeing(given.inputs, given.recipe)
+        found = [change.said for change in recipes(float(level), given.recipe, modules)]
         named = {name for said in found for name in said.get("modules", "").split(",") if name}
         assert not named & lacking
         assert "layernorm" in named

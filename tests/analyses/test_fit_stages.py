@@ -109,7 +109,7 @@ def test_a_sweep_file_answers_with_stages(path: Any, tmp_path: Any, jaxroof: Any
 
 AXES = "model = 'llama3-8b'\nsystem = 'h100-nvs8'\nplan = { global_batch = 8 }\n[axes]\n"
 BAD = [
-    (f"{AXES}'' = [1, 2]", "'': no such field of MemoryInputs"),
+    (f"{AXES}'' = [1, 2]", "'': no such field of TrainingInputs"),
     (f"{AXES}'' = []", "'': an empty axis"),
     (f"{AXES}tp = []", "tp: an empty axis"),
     (f"{AXES}'' = {{ tp = [1, 2] }}", "'': fields that move together"),

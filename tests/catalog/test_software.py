@@ -6,8 +6,8 @@ from jaxroof import catalog
 from jaxroof.analyses.fit_question import BARE, PATHS
 from jaxroof.catalog.software import TODAY, software
 from jaxroof.errors import InputError
-from jaxroof.estimators.training.memory_inputs import Activations, Buffers, MemoryPlan, States
-from jaxroof.estimators.training.memory_recipe import MemoryRecipe
+from jaxroof.estimators.training.inputs import Activations, Buffers, StateSizes, TrainingPlan
+from jaxroof.estimators.training.recipe import TrainingRecipe
 from jaxroof.settings import choices_of
 
 NAMES = catalog.names("software")
@@ -16,7 +16,7 @@ NAMES = catalog.names("software")
 @pytest.mark.parametrize("name", NAMES)
 def test_what_a_software_sets_and_can_do_are_fields_and_choices(name: str) -> None:
     found = software(name)
-    known = {*BARE, *PATHS, *choices_of(MemoryRecipe())}
+    known = {"recompute", *BARE, *PATHS, *choices_of(TrainingRecipe())}
     assert set(found.settings) <= known
     assert {key for key in found.only if "." not in key} <= known
     for key, values in found.only.items():
@@ -31,7 +31,7 @@ def test_what_a_software_sets_and_can_do_are_fields_and_choices(name: str) -> No
 def test_the_software_of_today_sets_what_is_taken_anyway() -> None:
     defaults = {
         name: getattr(record, name)
-        for record in (MemoryPlan(), States(), Activations(), Buffers())
+        for record in (TrainingPlan(), StateSizes(), Activations(), Buffers())
         for name in vars(record)
     }
     found = software(TODAY)

@@ -11,13 +11,17 @@ from places import GOLDEN
 from jaxroof.catalog import lookup
 from jaxroof.catalog.architecture import Architecture
 from jaxroof.catalog.system import System
-from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
-from jaxroof.estimators.training.memory_inputs import StateSizes
-from jaxroof.estimators.training.memory_recipe import AttentionKernel, CrossEntropy
-from jaxroof.estimators.training.plan_time import LOSS_BYTES
-from jaxroof.estimators.training.recipe import Attention, Embeddings, Mlp
-from jaxroof.estimators.training.software import Framework
-from jaxroof.estimators.training.training_recipe import Selective, TrainingRecipe
+from jaxroof.estimators.training.inputs import Framework, StateSizes, TrainingInputs, TrainingPlan
+from jaxroof.estimators.training.recipe import (
+    Attention,
+    AttentionKernel,
+    CrossEntropy,
+    Embeddings,
+    Mlp,
+    Selective,
+    TrainingRecipe,
+)
+from jaxroof.estimators.training.software import LOSS_BYTES
 from jaxroof.records import units
 
 CHIPS = {  # of a row -> system of tests/golden/hardware/systems.csv, generation

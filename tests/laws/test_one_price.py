@@ -15,13 +15,13 @@ from jaxroof.analyses.fit_time import step_times
 from jaxroof.engine.grid.question import resolve
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.estimators.training.inputs import TrainingPlan
-from jaxroof.estimators.training.memory_recipe import AttentionKernel
-from jaxroof.estimators.training.step import training
-from jaxroof.estimators.training.training_recipe import (
+from jaxroof.estimators.training.recipe import (
+    AttentionKernel,
     Selective,
     TrainingRecipe,
     modules_of,
 )
+from jaxroof.estimators.training.step import training
 
 LANGUAGE = [name for name in catalog.names("architectures") if not name.startswith("vit")]
 RECOMPUTED = [(0, "light"), (1, "light"), (1, "core_attn"), (1, "mlp"), (1, "moe"), (2, "light")]

@@ -14,11 +14,10 @@ from jaxroof.catalog.lookup import architecture_with_choices, training_system
 from jaxroof.engine.grid.question import resolve
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
 from jaxroof.estimators.training.legality_words import broken_rule
-from jaxroof.estimators.training.memory_recipe import EXCHANGES
-from jaxroof.estimators.training.memory_step import memory_inputs
+from jaxroof.estimators.training.planned import planned
 from jaxroof.estimators.training.plans import splits
+from jaxroof.estimators.training.recipe import EXCHANGES, TrainingRecipe
 from jaxroof.estimators.training.step import training
-from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
 from jaxroof.settings import choose
 from jaxroof.views.text.fastest_plans import own_sentence
 from jaxroof.views.text.fit import title
@@ -55,7 +54,7 @@ def test_pipelines_are_weighed_and_legal_in_fit_too(name: str, gpus: int) -> Non
     for row in draw.integers(len(plans["data"]), size=DRAWN):
         fields: Any = {field: float(column[row]) for field, column in plans.items()}
         one = dataclasses.replace(inputs, plan=TrainingPlan(**fields))
-        assert broken_rule(memory_inputs(one, recipe), memory_recipe(recipe)) is None, fields
+        assert broken_rule(planned(one, recipe), recipe) is None, fields
 
 
 LONG = {"model": "llama3.1-405b", "system": "h100-nvs8", "model.sequence": 131072}

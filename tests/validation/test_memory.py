@@ -9,7 +9,7 @@ import pytest
 import training_memory as golden
 from places import ROOT
 
-from jaxroof.estimators.training.memory_step import memory_inputs
+from jaxroof.estimators.training.planned import planned
 from jaxroof.records import leaves
 from jaxroof.validation.memory import (
     Score,
@@ -50,7 +50,7 @@ def test_options_of_megatron_are_the_golden_inputs(found: pd.DataFrame) -> None:
     rows = rows_of(packaged("memory", "megatron_lm_ci_memory"))
     answers, seen = named(found, "megatron_lm_ci_memory"), 0
     for places, inputs, recipe in rows.groups:
-        asked = memory_inputs(inputs, recipe)
+        asked = planned(inputs, recipe)
         for at, name in enumerate(rows.note("id")[place] for place in places):
             if name not in SETTINGS:
                 continue

@@ -10,7 +10,7 @@ import tomllib
 from typing import Any
 
 from jaxroof.errors import refusal
-from jaxroof.estimators.training.software import Framework
+from jaxroof.estimators.training.inputs import Framework
 from tools.rows.common import Row, Settings, text
 
 HOPPER = ("H100", "H800", "H200", "H20")

@@ -74,5 +74,5 @@ def _held(data: xr.Dataset) -> dict[str, Any]:
     asked = json.loads(data.attrs["inputs"])
     staged = asked.get("plan.pipeline", 1.0) > 1.0
     fields = ["plan.interleave"] * staged
-    fields += ["plan.microbatch", "states.zero_stage", "states.offload_optimizer"]
+    fields += ["plan.microbatch", "plan.zero_stage", "plan.offload_optimizer"]
     return {path.partition(".")[2]: asked[path] for path in fields if path in asked}

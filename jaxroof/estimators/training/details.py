@@ -30,8 +30,10 @@ from jaxroof.estimators.training.layer_operations import (
 )
 from jaxroof.estimators.training.legality_words import refuse_illegal
 from jaxroof.estimators.training.memory_model import memory_model
-from jaxroof.estimators.training.memory_step import memory_inputs, memory_limit
+from jaxroof.estimators.training.memory_step import memory_limit
 from jaxroof.estimators.training.plan_time import timed
+from jaxroof.estimators.training.planned import planned
+from jaxroof.estimators.training.recipe import TrainingRecipe
 from jaxroof.estimators.training.report import TrainingReport
 from jaxroof.estimators.training.scheduled_step import (
     MEMORY,
@@ -41,7 +43,6 @@ from jaxroof.estimators.training.scheduled_step import (
     scheduled_step,
 )
 from jaxroof.estimators.training.stage_time import stage_layers
-from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
 from jaxroof.records import with_named_absences
 from jaxroof.schedules.clock import Sends
 from jaxroof.schedules.table import Schedule, work
@@ -202,7 +203,7 @@ def simulated(
     chunks = chunks if name in pipelines.CHUNKED else 1
     inputs, recipe = on_schedule(inputs, recipe, name, chunks)
     try:
-        refuse_illegal(memory_inputs(inputs, recipe), memory_recipe(recipe))
+        refuse_illegal(planned(inputs, recipe), recipe)
     except InputError as error:
         raise refusal(name, str(error)) from None
     assert inputs.plan is not None

@@ -6,19 +6,19 @@ Source: docs/models/parameters_flops_memory.md, section 10.4.
 import dataclasses
 import enum
 from collections.abc import Callable
-from typing import Any
 
-from jaxroof.estimators.training.layer_activations import Terms, dense_terms, sizes
-from jaxroof.estimators.training.memory_inputs import MemoryInputs, MemoryPlan
-from jaxroof.estimators.training.memory_recipe import MemoryRecipe
-from jaxroof.formulas.arithmetic import where
-from jaxroof.formulas.memory_activations import (
+from jaxroof.estimators.training.activations import (
     attention_output,
     flash_statistics,
-    hidden_state,
-    microbatch_tokens,
     qkv_activations,
 )
+from jaxroof.estimators.training.layer_activations import Sizes, Terms, dense_terms, sizes
+from jaxroof.estimators.training.memory_model import counts
+from jaxroof.estimators.training.planned import PlannedStep
+from jaxroof.estimators.training.recipe import AttentionKernel, TrainingRecipe
+from jaxroof.estimators.training.report import StageMemory
+from jaxroof.estimators.training.stage_memory import alone
+from jaxroof.formulas.arithmetic import where
 from jaxroof.records import Number, quantity, record
 
 
@@ -56,16 +56,6 @@ class Fsdp2Recipe:
 
 
 @record
-class Fsdp2Plan:
-    """How a run under FSDP2 is split."""
-
-    data: Number = quantity("1", "Data-parallel degree.", whole=True)
-    tensor: Number = quantity("1", "Tensor-parallel degree.", whole=True, default=1.0)
-    context: Number = quantity("1", "Context-parallel degree.", whole=True, default=1.0)
-    microbatch: Number = quantity("1", "Sequences of a rank.", whole=True, default=1.0)
-
-
-@record
 class Fsdp2Memory:
     """Bytes on one rank; the peak is at the loss, when no gradient exists."""
 
@@ -82,32 +72,30 @@ class Fsdp2Memory:
     reserved: Number = quantity("B", "Peak that the allocator reserves.")
 
 
-def fsdp2_memory(
-    model: Any, plan: Fsdp2Plan, recipe: Fsdp2Recipe, sequence: Number, block: Number
-) -> Fsdp2Memory:
-    """Return the memory of a rank; ``block`` is the parameters n of one layer.
+def fsdp2_memory(inputs: PlannedStep, recipe: TrainingRecipe, choices: Fsdp2Recipe) -> Fsdp2Memory:
+    """Return the memory of a rank; replicas of the shards (HSDP) are the optimizer instances.
 
-    N = L n + 2 o + h, o = V h; weights 4 N / (G t) bytes, moments twice that, a pool of gradients
-    as large; gathered 2 (ends + n) / t, 2 n in the pool; logits Lambda T V / t
+    N = L n + 2 o + h, o = V h, n a layer; weights 4 N / (G t) bytes, moments twice that, a pool of
+    gradients as large; gathered 2 (ends + n) / t, 2 n in the pool; logits Lambda T V / t
 
     Assumes: an untied head; the vocabulary is not padded; one final norm without a bias.
     """
-    tokens, state = _tokens(plan, sequence), _state(model, plan, sequence)
-    group, tensor = plan.data * plan.context, plan.tensor
-    end = model.vocabulary * model.hidden
-    ends = ENDS[recipe.ends] * end
-    every = model.layers * block + 2.0 * end + model.hidden
-    sharded = 4.0 * every / (group * tensor)
-    columns = tokens * model.vocabulary / tensor
-    layer = sum(layer_parts(model, plan, recipe, sequence).values())
-    whole, parted, hole = LOGIT_BYTES[recipe.loss]
+    model, plan, size = inputs.model, inputs.plan, sizes(inputs)
+    counted = counts(model, recipe)
+    block = counted.dense_sharded + counted.dense_replicated
+    tensor, end = plan.tensor, model.vocabulary * model.hidden
+    ends = ENDS[choices.ends] * end
+    sharded = 4.0 * _parameters(inputs, block) / (_shards(inputs) * tensor)
+    columns = size.tokens * model.vocabulary / tensor
+    layer = sum(LAYER[choices.recompute](inputs, recipe, choices, size).values())
+    whole, parted, hole = LOGIT_BYTES[choices.loss]
     active = {
         "weights": sharded,
         "optimizer": 2.0 * sharded,
         "activations": model.layers * layer,
         "logits": where(tensor > 1.0, parted, whole) * columns,
         "gathered": 2.0 * (ends + block) / tensor,
-        "boundary": state,
+        "boundary": size.state,
     }
     pools = {
         "gradient_pool": sharded,
@@ -118,16 +106,53 @@ def fsdp2_memory(
     return Fsdp2Memory(**active, **pools, active=peak, reserved=peak + sum(pools.values()))
 
 
-def layer_parts(model: Any, plan: Fsdp2Plan, recipe: Fsdp2Recipe, sequence: Number) -> Terms:
-    """Return the bytes that one layer keeps, by the terms of a stage's memory."""
-    return LAYER[recipe.recompute](model, plan, recipe, sequence)
+def _parameters(inputs: PlannedStep, block: Number) -> Number:
+    model = inputs.model
+    return model.layers * block + 2.0 * (model.vocabulary * model.hidden) + model.hidden
 
 
-def _full(model: Any, plan: Fsdp2Plan, recipe: Fsdp2Recipe, sequence: Number) -> Terms:
-    return {"norm_inputs": _state(model, plan, sequence) / plan.tensor}
+def _shards(inputs: PlannedStep) -> Number:
+    """Return the ranks over which the parameters of a tensor rank are sharded."""
+    return inputs.plan.data / inputs.states.optimizer_instances * inputs.plan.context
 
 
-def _operators(model: Any, plan: Fsdp2Plan, recipe: Fsdp2Recipe, sequence: Number) -> Terms:
+def fsdp2_stage(
+    inputs: PlannedStep, recipe: TrainingRecipe, choices: Fsdp2Recipe
+) -> tuple[StageMemory, Fsdp2Memory]:
+    """Return FSDP2's memory of the one stage there is, and by its own terms.
+
+    The logits are the momentary term; the pools of the allocator's streams are reserved, not
+    allocated.
+    """
+    model, buffers = inputs.model, inputs.buffers
+    found = fsdp2_memory(inputs, recipe, choices)
+    parts = LAYER[choices.recompute](inputs, recipe, choices, sizes(inputs))
+    kept = {f"activations_{name}": model.layers * value for name, value in parts.items()}
+    kept["activations_norm_inputs"] = kept["activations_norm_inputs"] + found.boundary
+    return alone(
+        layers=model.layers,
+        parameters_dense=found.weights * _shards(inputs) / 4.0,
+        weights_dense=found.weights,
+        optimizer_dense=found.optimizer,
+        **kept,
+        fsdp_gathered_weights=found.gathered,
+        transient_head=found.logits,
+        transient=found.logits,
+        static=found.weights + found.optimizer + found.gathered,
+        activations=found.activations + found.boundary,
+        peak_allocated=found.active,
+        reserved=found.reserved,
+        device=found.reserved + buffers.cuda_context + buffers.communicator,
+    ), found
+
+
+def _full(inputs: PlannedStep, recipe: TrainingRecipe, choices: Fsdp2Recipe, size: Sizes) -> Terms:
+    return {"norm_inputs": size.state / inputs.plan.tensor}
+
+
+def _operators(
+    inputs: PlannedStep, recipe: TrainingRecipe, choices: Fsdp2Recipe, size: Sizes
+) -> Terms:
     """Return the terms of "selective op"; what reduce-scatters keep stands with the MLP.
 
     M = x / t + 2 T (a d + kappa d + f) / t + [not compiled] x + 2 T a d / t + 4 T a / t
@@ -136,37 +161,29 @@ def _operators(model: Any, plan: Fsdp2Plan, recipe: Fsdp2Recipe, sequence: Numbe
     Assumes: query, value and two products of the MLP are kept, and the attention's output;
     compiled blocks drop the output of the last product, which backward never reads.
     """
-    tokens, state = _tokens(plan, sequence), _state(model, plan, sequence)
-    heads, size, tensor = model.heads, model.head_size, plan.tensor
-    products = 2.0 * tokens * ((heads + model.kv_heads) * size + model.feedforward) / tensor
-    attention = (2.0 * size + 4.0) * tokens * heads / tensor
+    model, tokens, state, tensor = inputs.model, size.tokens, size.state, inputs.plan.tensor
+    heads, width = model.heads, model.head_size
+    products = 2.0 * tokens * ((heads + model.kv_heads) * width + model.feedforward) / tensor
+    attention = (2.0 * width + 4.0) * tokens * heads / tensor
     scattered = where(tensor > 1.0, 2.0 * state / tensor, 0.0)
-    output = (1.0 - float(recipe.compiled)) * state
+    output = (1.0 - float(choices.compiled)) * state
     whole = state / tensor + products + output + attention + scattered
     parts = {
         "norm_inputs": state / tensor,
         # queries and values: keys are made again
-        "qkv": qkv_activations(tokens, heads, 0.5 * model.kv_heads, size, 0.0, tensor, 2.0),
-        "attention_output": attention_output(tokens, heads, size, tensor, 2.0),
+        "qkv": qkv_activations(tokens, heads, 0.5 * model.kv_heads, width, 0.0, tensor, 2.0),
+        "attention_output": attention_output(tokens, heads, width, tensor, 2.0),
         "attention_scores": flash_statistics(tokens, heads, tensor),
     }
     return {**parts, "mlp": whole - sum(parts.values())}
 
 
-def _everything(model: Any, plan: Fsdp2Plan, recipe: Fsdp2Recipe, sequence: Number) -> Terms:
+def _everything(
+    inputs: PlannedStep, recipe: TrainingRecipe, choices: Fsdp2Recipe, size: Sizes
+) -> Terms:
     """Return every term of section 4.5, with the attention's output kept once."""
-    split = MemoryPlan(tensor=plan.tensor, context=plan.context, microbatch=plan.microbatch)
-    counts: Any = None  # of parameters: no activation asks
-    inputs = MemoryInputs(model=model, counts=counts, sequence=sequence, plan=split)
-    return dense_terms(inputs, MemoryRecipe(), sizes(inputs))
-
-
-def _tokens(plan: Fsdp2Plan, sequence: Number) -> Number:
-    return microbatch_tokens(sequence, plan.context, plan.microbatch)
-
-
-def _state(model: Any, plan: Fsdp2Plan, sequence: Number) -> Number:
-    return hidden_state(_tokens(plan, sequence), model.hidden)
+    fused = dataclasses.replace(recipe, attention_kernel=AttentionKernel.CUDNN)
+    return dense_terms(inputs, fused, size)
 
 
 LAYER: dict[Fsdp2Recompute, Callable[..., Terms]] = {

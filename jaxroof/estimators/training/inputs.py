@@ -1,23 +1,33 @@
-"""Inputs of a training step of a model of today."""
+"""Inputs of a training step of a model of today, for its time and for its memory.
+
+Source: docs/models/parameters_flops_memory.md, section 4 (states, activations, buffers);
+docs/models/training_step_today.md, sections 1 and 9 (the software).
+"""
 
 from jaxroof.catalog.architecture import Architecture
 from jaxroof.catalog.chip import SharedConstants
 from jaxroof.catalog.system import System
-from jaxroof.estimators.training.memory_inputs import (
-    Activations,
-    Buffers,
-    StateSizes,
-    exchange_field,
-)
-from jaxroof.estimators.training.software import Framework
+from jaxroof.estimators.training.recipe import EXCHANGES
 from jaxroof.limits import BOUNDS
 from jaxroof.records import Number, quantity, record, units
 
-_PARTS = {"states": StateSizes, "activations": Activations, "buffers": Buffers}
-SHORTHAND = {  # of paths of a training step: numbers that may stand without their record
-    "sequence": "model.sequence",
-    **{name: f"{part}.{name}" for part, kind in _PARTS.items() for name in units(kind)},
-}
+MIB = 2.0**20  # [B]
+RECOMPUTATION = ("none", "selective", "full")  # the levels of a plan's ``recompute``, from 0
+
+
+def _degree(doc: str, symbol: str, label: str, most: str = "whole") -> Number:
+    bound = BOUNDS[most]
+    return quantity("1", doc, whole=True, most=bound, default=1.0, symbol=symbol, label=label)
+
+
+def _choice(doc: str, default: float, symbol: str, label: str, most: float = 1.0) -> Number:
+    return quantity(
+        "1", doc, whole=True, zero=True, most=most, default=default, symbol=symbol, label=label
+    )
+
+
+def _flag(doc: str, default: float = 0.0) -> Number:
+    return quantity("1", doc, zero=True, most=1.0, default=default)
 
 
 @record
@@ -27,54 +37,32 @@ class TrainingPlan:
     The product of the data, tensor, context and pipeline degrees is the number of accelerators.
     """
 
-    data: Number = quantity(
-        "1", "Data-parallel degree.", whole=True, default=1.0, symbol="dp", label="data"
-    )
-    tensor: Number = quantity(
-        "1", "Tensor-parallel degree.", whole=True, default=1.0, symbol="tp", label="tensor"
-    )
-    context: Number = quantity(
-        "1", "Context-parallel degree.", whole=True, default=1.0, symbol="cp", label="context"
-    )
-    exchange: Number = exchange_field()
-    pipeline: Number = quantity(
+    data: Number = _degree("Data-parallel degree.", "dp", "data")
+    tensor: Number = _degree("Tensor-parallel degree.", "tp", "tensor")
+    context: Number = _degree("Context-parallel degree.", "cp", "context")
+    exchange: Number = quantity(
         "1",
-        "Pipeline stages.",
-        whole=True,
-        most=BOUNDS["layers"],
-        default=1.0,
-        symbol="pp",
-        label="pipeline",
-    )
-    interleave: Number = quantity(
-        "1",
-        "Chunks of layers on a rank.",
-        whole=True,
-        most=BOUNDS["layers"],
-        default=1.0,
-        symbol="vp",
-        label="interleave",
-    )
-    expert: Number = quantity(
-        "1", "Expert-parallel degree.", whole=True, default=1.0, symbol="ep", label="expert"
-    )
-    expert_tensor: Number = quantity(
-        "1",
-        "Tensor-parallel degree inside an expert.",
-        whole=True,
-        default=1.0,
-        symbol="etp",
-        label="expert tensor",
-    )
-    sequence_parallel: Number = quantity(
-        "1",
-        "Whether tensor ranks share the tokens between products (1 or 0).",
+        "How context ranks see the whole sequence: all-to-all, heads for tokens (0), or ring (1).",
         whole=True,
         zero=True,
         most=1.0,
         default=1.0,
-        symbol="sp",
-        label="sequence parallelism",
+        symbol="cx",
+        label="context exchange",
+        part_of="context",
+        flags=EXCHANGES,
+    )
+    pipeline: Number = _degree("Pipeline stages.", "pp", "pipeline", "layers")
+    interleave: Number = _degree("Chunks of layers on a rank.", "vp", "interleave", "layers")
+    expert: Number = _degree("Expert-parallel degree.", "ep", "expert")
+    expert_tensor: Number = _degree(
+        "Tensor-parallel degree inside an expert.", "etp", "expert tensor"
+    )
+    sequence_parallel: Number = _choice(
+        "Whether tensor ranks share the tokens between products (1 or 0).",
+        1.0,
+        "sp",
+        "sequence parallelism",
     )
     microbatch: Number = quantity(
         "sequence",
@@ -84,36 +72,125 @@ class TrainingPlan:
         symbol="mb",
         label="microbatch",
     )
-    zero_stage: Number = quantity(
-        "1",
+    zero_stage: Number = _choice(
         "ZeRO stage: 1 shards the optimizer over replicas, 2 gradients too, 3 weights too.",
-        whole=True,
-        zero=True,
+        1.0,
+        "zero",
+        "ZeRO stage",
         most=3.0,
-        default=1.0,
-        symbol="zero",
-        label="ZeRO stage",
     )
-    recompute: Number = quantity(
-        "1",
+    recompute: Number = _choice(
         "What is computed again: 0 nothing, 1 the parts of a layer that the recipe selects, 2 all.",
-        whole=True,
-        zero=True,
+        0.0,
+        "rc",
+        "recomputation",
         most=2.0,
-        default=0.0,
-        symbol="rc",
-        label="recomputation",
     )
     offload_optimizer: Number = quantity(
         "1",
-        "Whether the optimizer states lie in host memory (1 or 0).",
-        whole=True,
+        "Share of the optimizer states in host memory; a search has 0 or 1.",
         zero=True,
         most=1.0,
         default=0.0,
         symbol="off",
         label="offload",
     )
+
+
+@record
+class StateSizes:
+    """Weights, gradients and optimizer states: bytes of one number, and how they are stored."""
+
+    weight_bytes: Number = quantity("B", "Bytes of one weight.", default=2.0)
+    gradient_bytes: Number = quantity("B", "Bytes of one gradient.", default=4.0)
+    master_bytes: Number = quantity("B", "Bytes of one master weight.", zero=True, default=4.0)
+    moment_bytes: Number = quantity("B", "Bytes of both moments of a weight.", default=8.0)
+    reduce_bytes: Number = quantity("B", "Bytes of one gradient in its reduction.", default=4.0)
+    optimizer_instances: Number = quantity(
+        "1", "Groups of replicas that each shard a whole optimizer.", whole=True, default=1.0
+    )
+    prefetch: Number = quantity("1", "Layers gathered ahead by ZeRO 3.", zero=True, default=1.0)
+    vocabulary_multiple: Number = quantity(
+        "1", "Entries of a rank that the vocabulary is padded to.", whole=True, default=128.0
+    )
+    extra_token: Number = quantity(
+        "1", "Entries added before padding.", whole=True, zero=True, default=0.0
+    )
+
+
+@record
+class Activations:
+    """Activations: bytes of one number, and how experts are fed."""
+
+    activation_bytes: Number = quantity("B", "Bytes of one activation.", default=2.0)
+    linear_input_bytes: Number = quantity(
+        "B", "Bytes of one number of a saved input of a product.", default=2.0
+    )
+    nonlinearity_bytes: Number = quantity(
+        "B", "Bytes of one number of a saved input of a nonlinearity.", default=2.0
+    )
+    attention_dropout: Number = _flag("Whether scores are dropped (1 or 0).")
+    hidden_dropout: Number = _flag("Whether hidden states are dropped (1 or 0).")
+    offload_activations: Number = _flag("Share of the layers' activations in host memory.")
+    routing_imbalance: Number = quantity(
+        "1", "Tokens of the fullest rank's experts over the mean.", default=1.0
+    )
+    capacity_factor: Number = quantity(
+        "1", "Capacity of an expert over its even share; 0 is dropless.", zero=True, default=0.0
+    )
+    routed_copies: Number = quantity(
+        "1", "Copies of the routed tokens alive at the end of the experts.", default=4.0
+    )
+
+
+@record
+class Buffers:
+    """What stays allocated beside states and activations, inside the allocator and outside."""
+
+    gradient_placeholders: Number = _flag(
+        "Whether a dummy gradient is kept for every shape (1 or 0).", 1.0
+    )
+    gradient_temporary: Number = _flag("Whether a matrix has a gradient of its own (1 or 0).")
+    workspace: Number = quantity("B", "Workspace of products.", zero=True, default=50.0 * MIB)
+    grouped_workspace: Number = quantity(
+        "B", "Workspace of grouped products, with experts.", zero=True, default=128.0 * MIB
+    )
+    fragmentation: Number = quantity(
+        "1", "Reserved over allocated memory, less 1.", zero=True, default=0.06
+    )
+    cuda_context: Number = quantity(
+        "B", "Driver, kernels and handles, outside the allocator.", zero=True, default=1e9
+    )
+    communicator: Number = quantity(
+        "B", "Buffers of collectives, outside the allocator.", zero=True, default=0.5e9
+    )
+
+
+@record
+class Framework:
+    """What a framework does in any training step; flags are 1 or 0, or a share between.
+
+    The defaults are those of Megatron-Core and NeMo.
+    """
+
+    old: Number = _flag("Whether the attention kernel was written for an earlier chip.")
+    dropout: Number = _flag("Whether hidden states and scores are dropped.")
+    bias: Number = _flag("Whether biases have gradients.")
+    tensor_overlap: Number = _flag("Whether tensor messages are pipelined with products.", 1.0)
+    tensor_async: Number = _flag("Whether they start before the weight gradient.", 1.0)
+    pipeline_overlap: Number = _flag("Whether sends between stages are hidden.", 1.0)
+    data_overlap: Number = _flag("Whether gradients and parameters move beside work.", 1.0)
+    scatter: Number = _flag("Whether tensor ranks share a message between stages.", 1.0)
+    fused: Number = _flag("Whether element-wise kernels are fused.", 1.0)
+    early_stop: Number = _flag("Whether recomputation stops before a layer's last product.")
+    repeated: Number = _flag("Share of a layer that full recomputation computes again.", 1.0)
+    host: Number = quantity("1", "Launch burden; CUDA graphs have none.", zero=True, default=0.6)
+    step_share: Number = _flag("Share of the cost of a step beside its work.", 1.0)
+    slow_node: Number = _flag("Whether products of the node lie far under its kind's.")
+    year: Number = quantity("year", "Release date of the software.", default=2026.9)
+    fp8: Number = _flag("Whether products of layers have 8-bit inputs.")
+    fp4: Number = _flag("Whether they have 4-bit inputs.")
+    micro_scaled: Number = _flag("Whether 8-bit inputs have a scale a block (MXFP8).")
 
 
 @record
@@ -162,3 +239,10 @@ class TrainingInputs(StageInputs):
     )
     software: Framework = Framework()
     shared: SharedConstants = SharedConstants()
+
+
+_PARTS = {"states": StateSizes, "activations": Activations, "buffers": Buffers}
+SHORTHAND = {  # of paths of a training step: numbers that may stand without their record
+    "sequence": "model.sequence",
+    **{name: f"{part}.{name}" for part, kind in _PARTS.items() for name in units(kind)},
+}

@@ -5,19 +5,17 @@ Source: docs/models/parameters_flops_memory.md, sections 4.5 and 4.6.
 
 from typing import Any, NamedTuple
 
-from jaxroof.estimators.training.memory_inputs import MemoryInputs
-from jaxroof.estimators.training.memory_recipe import (
+from jaxroof.estimators.training import activations as formulas
+from jaxroof.estimators.training.planned import PlannedStep
+from jaxroof.estimators.training.recipe import (
     REPEATED,
     AttentionKernel,
     ExpertWeighting,
-    MemoryRecipe,
     Module,
-    Recompute,
-    exchange_of,
+    TrainingRecipe,
+    modules_of,
 )
-from jaxroof.estimators.training.stage_layers import Kinds
-from jaxroof.formulas import memory_activations as formulas
-from jaxroof.formulas import memory_experts as experts
+from jaxroof.estimators.training.stages import Kinds
 from jaxroof.formulas.arithmetic import where
 from jaxroof.records import Number
 
@@ -45,16 +43,16 @@ class Sizes(NamedTuple):
     routed: Number  # R
 
 
-def sizes(inputs: MemoryInputs) -> Sizes:
+def sizes(inputs: PlannedStep) -> Sizes:
     """Return the amounts of one microbatch on one rank."""
     model, plan, acts = inputs.model, inputs.plan, inputs.activations
-    tokens = formulas.microbatch_tokens(inputs.sequence, plan.context, plan.microbatch)
+    tokens = formulas.microbatch_tokens(inputs.model.sequence, plan.context, plan.microbatch)
     return Sizes(
         tokens=tokens,
         state=formulas.hidden_state(tokens, model.hidden),
         shards=where(plan.sequence_parallel > 0.0, plan.tensor, 1.0),
-        routed=experts.routed_tokens(
-            inputs.sequence,
+        routed=formulas.routed_tokens(
+            inputs.model.sequence,
             plan.tensor,
             plan.context,
             plan.microbatch,
@@ -75,26 +73,16 @@ def total(terms: Terms) -> Number:
     return found
 
 
-def every_term(inputs: MemoryInputs, recipe: MemoryRecipe, size: Sizes) -> LayerTerms:
+def every_term(inputs: PlannedStep, recipe: TrainingRecipe, size: Sizes) -> LayerTerms:
     """Return the terms of one layer of each kind without recomputation."""
     return LayerTerms(dense_terms(inputs, recipe, size), routing_terms(inputs, recipe, size))
 
 
 def saved_terms(
-    inputs: MemoryInputs,
-    recipe: MemoryRecipe,
-    size: Sizes,
-    every: LayerTerms,
-    level: Number | None = None,
+    inputs: PlannedStep, recipe: TrainingRecipe, size: Sizes, every: LayerTerms
 ) -> LayerTerms:
-    """Return the terms that are saved for the backward pass.
-
-    ``level`` is 0 without recomputation, 1 with that of the recipe's modules, 2 with that of all
-    but the input of a layer; by default it is that of the recipe.
-    """
-    level = LEVELS[recipe.recompute] if level is None else level
-    dense, routing = (saved_of_kind(inputs, recipe, size, terms, level) for terms in every)
-    return LayerTerms(dense, routing)
+    """Return the terms that are saved for the backward pass."""
+    return LayerTerms(*(saved_of_kind(inputs, recipe, size, terms) for terms in every))
 
 
 def recomputed(every: LayerTerms, saved: LayerTerms) -> Kinds:
@@ -103,7 +91,7 @@ def recomputed(every: LayerTerms, saved: LayerTerms) -> Kinds:
     return Kinds(all_of.dense - some.dense, all_of.routing - some.routing)
 
 
-def attention_terms(inputs: MemoryInputs, recipe: MemoryRecipe, size: Sizes) -> Terms:
+def attention_terms(inputs: PlannedStep, recipe: TrainingRecipe, size: Sizes) -> Terms:
     """Return the terms that every layer has, without recomputation."""
     model, plan, acts = inputs.model, inputs.plan, inputs.activations
     tokens, tensor, beta = size.tokens, plan.tensor, acts.activation_bytes
@@ -137,21 +125,21 @@ def attention_terms(inputs: MemoryInputs, recipe: MemoryRecipe, size: Sizes) -> 
     }
 
 
-def _second_output(inputs: MemoryInputs, recipe: MemoryRecipe) -> Any:
+def _second_output(inputs: PlannedStep, recipe: TrainingRecipe) -> Any:
     """Return whether a second copy of the attention's output is kept."""
-    exchanged = exchange_of(recipe, inputs.plan.exchange) == 0.0
+    exchanged = inputs.plan.exchange == 0.0
     batch_first = recipe.attention_kernel is AttentionKernel.FLASH
     split = inputs.plan.context > 1.0
     return (split & exchanged) | ((inputs.plan.context == 1.0) & batch_first)
 
 
-def _scores(inputs: MemoryInputs, recipe: MemoryRecipe, tokens: Number) -> Number:
+def _scores(inputs: PlannedStep, recipe: TrainingRecipe, tokens: Number) -> Number:
     model, plan, acts = inputs.model, inputs.plan, inputs.activations
     if recipe.attention_kernel is not AttentionKernel.UNFUSED:
         return formulas.flash_statistics(tokens, model.heads, plan.tensor)
     return formulas.score_activations(
         model.heads,
-        inputs.sequence,
+        inputs.model.sequence,
         plan.tensor,
         plan.context,
         plan.microbatch,
@@ -160,25 +148,25 @@ def _scores(inputs: MemoryInputs, recipe: MemoryRecipe, tokens: Number) -> Numbe
     )
 
 
-def dense_terms(inputs: MemoryInputs, recipe: MemoryRecipe, size: Sizes) -> Terms:
+def dense_terms(inputs: PlannedStep, recipe: TrainingRecipe, size: Sizes) -> Terms:
     """Return the terms of a layer that does not route, without recomputation."""
     common = attention_terms(inputs, recipe, size)
     return {**common, "mlp": _mlp(inputs, size, inputs.model.feedforward)}
 
 
-def _mlp(inputs: MemoryInputs, size: Sizes, feedforward: Number) -> Number:
+def _mlp(inputs: PlannedStep, size: Sizes, feedforward: Number) -> Number:
     acts = inputs.activations
     return formulas.mlp_activations(
         size.tokens,
         feedforward,
-        inputs.model.gated,
+        1.0 + inputs.model.gated,
         inputs.plan.tensor,
         acts.nonlinearity_bytes,
         acts.linear_input_bytes,
     )
 
 
-def routing_terms(inputs: MemoryInputs, recipe: MemoryRecipe, size: Sizes) -> Terms:
+def routing_terms(inputs: PlannedStep, recipe: TrainingRecipe, size: Sizes) -> Terms:
     """Return the terms of a layer of experts, without recomputation."""
     model, acts, inner = inputs.model, inputs.activations, inputs.plan.expert_tensor
     apart = recipe.expert_weighting is ExpertWeighting.SEPARATE
@@ -186,40 +174,38 @@ def routing_terms(inputs: MemoryInputs, recipe: MemoryRecipe, size: Sizes) -> Te
     return {
         **attention_terms(inputs, recipe, size),
         "shared_expert": _mlp(inputs, size, model.shared_feedforward),
-        "routed": experts.routed_inputs(
+        "routed": formulas.routed_inputs(
             size.routed,
             model.hidden,
             model.expert_feedforward,
-            model.gated,
+            1.0 + model.gated,
             inner,
             acts.nonlinearity_bytes,
             acts.linear_input_bytes,
         ),
-        "routed_outputs": experts.routed_outputs(
+        "routed_outputs": formulas.routed_outputs(
             size.routed, model.expert_feedforward, inner, width
         ),
-        "router": experts.router_activations(size.tokens, size.routed, model.experts, size.shards),
+        "router": formulas.router_activations(size.tokens, size.routed, model.experts, size.shards),
     }
 
 
-def saved_of_kind(
-    inputs: MemoryInputs, recipe: MemoryRecipe, size: Sizes, terms: Terms, level: Number
-) -> Terms:
+def saved_of_kind(inputs: PlannedStep, recipe: TrainingRecipe, size: Sizes, terms: Terms) -> Terms:
     """Return the terms of one kind of layer that are saved for the backward pass."""
     full = {**dict.fromkeys(terms, 0.0), "norm_inputs": size.state / size.shards}
-    some = selective_terms(inputs, recipe, terms)
+    some, level = selective_terms(inputs, recipe, terms), inputs.plan.recompute
     return {
         name: where(level >= 2.0, full[name], where(level >= 1.0, some[name], value))
         for name, value in terms.items()
     }
 
 
-def selective_terms(inputs: MemoryInputs, recipe: MemoryRecipe, terms: Terms) -> Terms:
+def selective_terms(inputs: PlannedStep, recipe: TrainingRecipe, terms: Terms) -> Terms:
     """Return the terms of one kind of layer without those that the recipe's modules drop."""
-    saved = dict(terms)
-    for module in recipe.modules:
+    saved, modules = dict(terms), modules_of(recipe)
+    for module in modules:
         saved |= dict.fromkeys(set(REPEATED[module].drops) & set(terms), 0.0)
-    if Module.LATENT_PROJECTION in recipe.modules:
+    if Module.LATENT_PROJECTION in modules:
         saved["qkv"] = where(inputs.model.latent > 0.0, 0.0, terms["qkv"])
     if recipe.attention_kernel is not AttentionKernel.UNFUSED:
         saved["attention_scores"] = terms["attention_scores"]
@@ -241,7 +227,6 @@ def weight_gradient_terms(size: Sizes, every: LayerTerms) -> Kinds:
     return Kinds(dense + ends, routing + ends)
 
 
-LEVELS = {Recompute.NONE: 0.0, Recompute.SELECTIVE: 1.0, Recompute.FULL: 2.0}
 MATRIX_TERMS = (
     "norm_outputs",
     "latents",

@@ -10,7 +10,6 @@ from jaxroof.estimators.training.layer_kernels import attention_flops
 from jaxroof.estimators.training.layer_time import limited, with_fsdp, without_host
 from jaxroof.estimators.training.layer_work import LayerWork, layer_work
 from jaxroof.estimators.training.memory_model import MemoryModel
-from jaxroof.estimators.training.memory_recipe import repeats
 from jaxroof.estimators.training.plan_time import Timed
 from jaxroof.estimators.training.product_times import (
     Both,
@@ -21,6 +20,7 @@ from jaxroof.estimators.training.product_times import (
     seconds,
 )
 from jaxroof.estimators.training.rates import Rates
+from jaxroof.estimators.training.recipe import modules_of, repeats
 from jaxroof.records import Number, quantity, record
 
 
@@ -58,7 +58,7 @@ def layer_operations(sequence: Number, asked: Timed) -> Operations:
     Source: docs/models/training_step_today.md, sections 4 and 11.
     """
     model, plan, rates, software, choices = asked
-    work = layer_work(model, sequence, plan, rates, software, choices.modules)
+    work = layer_work(model, sequence, plan, rates, software, modules_of(choices))
     busy, time = without_host(work), limited(work)
     sharded = with_fsdp(model, plan, rates, software, time)
     core = attention_flops(
@@ -78,7 +78,7 @@ def layer_operations(sequence: Number, asked: Timed) -> Operations:
     forward = sum((operation.flops.forward for operation in found.values()), start=0.0)
     stopped = software.early_stop * rows["down"].flops.forward
     again = software.recompute_full * (forward - stopped)
-    some = (found[name].flops.forward for name in repeats(choices.modules) if name in found)
+    some = (found[name].flops.forward for name in repeats(modules_of(choices)) if name in found)
     again = again + software.recompute_selective * sum(some)
     return found | {
         "tensor": Operation(work.tensor),

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from jaxroof.estimators.training.layer_work import LayerWork, layer_work
 from jaxroof.estimators.training.memory_model import MemoryModel
-from jaxroof.estimators.training.memory_recipe import Module
 from jaxroof.estimators.training.product_times import Both, dense_share, layer_products
 from jaxroof.estimators.training.rates import Rates
+from jaxroof.estimators.training.recipe import Module
 from jaxroof.estimators.training.software import Software
 from jaxroof.formulas.arithmetic import larger, smaller, where
 from jaxroof.formulas.ring_times import at_full_rate, beside, gather

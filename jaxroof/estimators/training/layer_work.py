@@ -11,14 +11,8 @@ from jaxroof.estimators.training.expert_time import (
     routed_experts,
     whole_experts,
 )
-from jaxroof.estimators.training.layer_kernels import (
-    activation,
-    attention,
-    elementwise,
-    norms,
-)
+from jaxroof.estimators.training.layer_kernels import activation, attention, elementwise, norms
 from jaxroof.estimators.training.memory_model import MemoryModel
-from jaxroof.estimators.training.memory_recipe import Module, repeats
 from jaxroof.estimators.training.product_times import (
     Both,
     Directions,
@@ -32,6 +26,7 @@ from jaxroof.estimators.training.product_times import (
     summed,
 )
 from jaxroof.estimators.training.rates import Rates
+from jaxroof.estimators.training.recipe import Module, repeats
 from jaxroof.estimators.training.software import Software
 from jaxroof.formulas.arithmetic import larger, smaller, where
 from jaxroof.formulas.ring_times import all_reduce, all_to_all, beside, gather

@@ -1,78 +1,49 @@
-"""The rules for legal plans of today's training, one verdict each.
+"""The rules for legal plans of today's training, and the verdicts of a report: one a rule.
 
 Every rule takes the inputs and plan fields by name and uses only %, //, comparisons, & and |.
 Source: docs/models/parameters_flops_memory.md, section 7.
 """
 
+import dataclasses
 from typing import Any
 
 from jaxroof.estimators.legality import Rule
-from jaxroof.estimators.training.memory_recipe import (
+from jaxroof.estimators.training.planned import PlannedStep
+from jaxroof.estimators.training.recipe import (
     ContextExchange,
     LayerDivision,
-    MemoryRecipe,
     Schedule,
+    TrainingRecipe,
 )
-from jaxroof.formulas.memory_layout import alike_chunks
-from jaxroof.records import value_or
+from jaxroof.estimators.training.stages import alike_chunks
+from jaxroof.records import Number, quantity, record, value_or
+
+Flag = bool | Number  # an array of booleans
+LEAST_TOKENS = 512  # of a sequence on a context rank; no measured run has fewer
 
 
-def gpus_used(inputs: Any, *, data: Any, tensor: Any, context: Any, pipeline: Any) -> Any:
-    """Return whether every accelerator has one place, where their number is given."""
+def _gpus_used(inputs: Any, *, data: Any, tensor: Any, context: Any, pipeline: Any) -> Any:
     gpus = value_or(inputs.gpus, None)
     return True if gpus is None else data * tensor * context * pipeline == gpus
 
 
-def heads_divisible(inputs: Any, *, tensor: Any) -> Any:
-    """Return whether every tensor rank gets whole heads."""
-    return inputs.model.heads % tensor == 0
-
-
-def kv_heads_divisible(inputs: Any, *, tensor: Any) -> Any:
-    """Return whether key/value heads divide over tensor ranks, or are replicated evenly."""
+def _kv_heads(inputs: Any, *, tensor: Any) -> Any:
     heads = inputs.model.kv_heads
     return (heads % tensor == 0) | (tensor % heads == 0)
 
 
-def heads_exchanged(inputs: Any, *, tensor: Any, context: Any) -> Any:
-    """Return whether an all-to-all exchange gives every context rank whole heads."""
+def _exchanged(inputs: Any, *, tensor: Any, context: Any) -> Any:
     model, ranks = inputs.model, tensor * context
     return (context == 1) | ((model.heads % ranks == 0) & (model.kv_heads % ranks == 0))
 
 
-def context_heads(inputs: Any, *, tensor: Any, context: Any, exchange: Any) -> Any:
-    """Return whether every context rank gets whole heads, where a plan exchanges all to all."""
-    return (exchange > 0) | heads_exchanged(inputs, tensor=tensor, context=context)
+def _sequence(inputs: Any, *, tensor: Any, context: Any, sequence_parallel: Any) -> Any:
+    sequence = inputs.model.sequence
+    halves = (context == 1) | (sequence % (2 * context) == 0)
+    return halves & ((sequence_parallel == 0) | (sequence % (tensor * context) == 0))
 
 
-def feedforward_divisible(inputs: Any, *, tensor: Any) -> Any:
-    """Return whether every tensor rank gets whole columns of an MLP."""
-    return inputs.model.feedforward % tensor == 0
-
-
-def expert_feedforward_divisible(inputs: Any, *, expert_tensor: Any) -> Any:
-    """Return whether every expert-tensor rank gets whole columns of an expert."""
-    return inputs.model.expert_feedforward % expert_tensor == 0
-
-
-def sequence_divisible(inputs: Any, *, tensor: Any, context: Any, sequence_parallel: Any) -> Any:
-    """Return whether a sequence divides into two parts a context rank, and over tensor ranks."""
-    halves = (context == 1) | (inputs.sequence % (2 * context) == 0)
-    return halves & ((sequence_parallel == 0) | (inputs.sequence % (tensor * context) == 0))
-
-
-def context_tokens(inputs: Any, *, context: Any) -> Any:
-    """Return whether a context rank has as many tokens as the fewest of any measured run."""
-    return (context == 1) | (inputs.sequence >= LEAST_TOKENS * context)
-
-
-def layers_divisible(inputs: Any, *, pipeline: Any, interleave: Any) -> Any:
-    """Return whether every chunk gets the same whole number of layers."""
-    return inputs.model.layers % (pipeline * interleave) == 0
-
-
-def layers_divisible_with_ends(inputs: Any, *, pipeline: Any, interleave: Any) -> Any:
-    """Return whether chunks are equal, or are once embedding and loss count as a layer each."""
+def _with_ends(inputs: Any, *, pipeline: Any, interleave: Any) -> Any:
     layers, chunks = inputs.model.layers, pipeline * interleave
     return (layers % chunks == 0) | ((layers + 2) % chunks == 0)
 
@@ -88,182 +59,197 @@ def layers_divisible_but_ends(inputs: Any, *, pipeline: Any, interleave: Any) ->
     return found.possible & ((interleave == 1) | (found.first_lacks <= 1))
 
 
-def stages_enough(inputs: Any, *, pipeline: Any, interleave: Any) -> Any:
-    """Return whether no chunk is empty."""
-    return pipeline * interleave <= inputs.model.layers
-
-
-def stages_enough_with_ends(inputs: Any, *, pipeline: Any, interleave: Any) -> Any:
-    """Return whether no chunk is empty but the first and the last, of embedding and loss alone."""
-    return pipeline * interleave <= inputs.model.layers + 2
-
-
-def interleave_needs_pipeline(inputs: Any, *, pipeline: Any, interleave: Any) -> Any:
-    """Return whether stages have several chunks only in a pipeline."""
-    return (interleave == 1) | (pipeline > 1)
-
-
-def interleave_microbatches(
-    inputs: Any, *, pipeline: Any, microbatches: Any, interleave: Any
-) -> Any:
-    """Return whether an interleaved schedule walks in whole groups of microbatches."""
-    return (interleave == 1) | (microbatches % pipeline == 0)
-
-
-def one_chunk(inputs: Any, *, interleave: Any) -> Any:
-    """Return whether stages have one chunk."""
-    return interleave == 1
-
-
-def dualpipe_microbatches(inputs: Any, *, pipeline: Any, microbatches: Any) -> Any:
-    """Return whether both directions of DualPipe get as many stages and microbatches."""
+def _dualpipe(inputs: Any, *, pipeline: Any, microbatches: Any) -> Any:
     even = (pipeline % 2 == 0) & (microbatches % 2 == 0)
     return even & (microbatches >= 2 * pipeline)
 
 
-def experts_divisible(inputs: Any, *, expert: Any) -> Any:
-    """Return whether every expert rank gets whole experts."""
-    return inputs.model.experts % expert == 0
-
-
-def experts_exist(inputs: Any, *, expert: Any, expert_tensor: Any) -> Any:
-    """Return whether there are experts to divide."""
-    return ((expert == 1) & (expert_tensor == 1)) | (inputs.model.experts > 0)
-
-
-def expert_group(
-    inputs: Any, *, data: Any, tensor: Any, context: Any, expert: Any, expert_tensor: Any
-) -> Any:
-    """Return whether the ranks of a stage regroup into whole copies of the experts."""
-    return (data * context * tensor) % (expert * expert_tensor) == 0
-
-
-def moe_sequence_parallel(inputs: Any, *, tensor: Any, sequence_parallel: Any) -> Any:
-    """Return whether tensor ranks share the tokens where there are experts."""
-    return (tensor == 1) | (sequence_parallel > 0) | (inputs.model.experts == 0)
-
-
-def batch_divisible(inputs: Any, *, data: Any, microbatch: Any) -> Any:
-    """Return whether the batch divides into whole microbatches."""
-    return inputs.global_batch % (data * microbatch) == 0
-
-
-def zero_pipeline(inputs: Any, *, pipeline: Any) -> Any:
-    """Return whether no pipeline gathers or scatters anew for every microbatch."""
-    return (inputs.states.zero_stage < 2) | (pipeline == 1)
-
-
-LEAST_TOKENS = 512  # of a sequence on a context rank; no measured run has fewer
-
-_COMMON = (
-    Rule("gpus_used", gpus_used, "splits that do not use every accelerator once"),
-    Rule("heads_divisible", heads_divisible, "tensor degrees that do not divide the heads"),
-    Rule(
-        "kv_heads_divisible",
-        kv_heads_divisible,
-        "tensor degrees that neither divide the key/value heads nor are a multiple of them",
-    ),
-    Rule(
-        "feedforward_divisible",
-        feedforward_divisible,
-        "tensor degrees that do not divide the width of the MLP",
-    ),
-    Rule(
-        "expert_feedforward_divisible",
-        expert_feedforward_divisible,
-        "expert-tensor degrees that do not divide the width of an expert",
-    ),
-    Rule(
-        "sequence_divisible",
-        sequence_divisible,
-        "tensor and context degrees that do not divide the sequence evenly",
-    ),
-    Rule(
-        "context_tokens",
-        context_tokens,
-        f"context degrees that leave a rank fewer than {LEAST_TOKENS} tokens of a sequence",
-    ),
-    Rule(
-        "interleave_needs_pipeline",
-        interleave_needs_pipeline,
-        "several chunks of a stage without a pipeline",
-    ),
-    Rule(
-        "interleave_microbatches",
-        interleave_microbatches,
-        "interleaved schedules whose microbatches are no multiple of the pipeline degree",
-    ),
-    Rule("experts_divisible", experts_divisible, "expert degrees that do not divide the experts"),
-    Rule(
-        "experts_exist",
-        experts_exist,
-        "expert degrees other than 1 of a model without experts",
-    ),
-    Rule(
-        "expert_group",
-        expert_group,
-        "expert groups that do not divide the ranks of a stage",
-    ),
-    Rule(
-        "moe_sequence_parallel",
-        moe_sequence_parallel,
-        "tensor degrees without sequence parallelism of a model with experts",
-    ),
-    Rule(
-        "batch_divisible",
-        batch_divisible,
-        "data degrees and microbatches that do not divide the batch",
-    ),
+_LAYERS_FACT, _EXPERTS_FACT = (
+    "the model has {layers:.0f} layers",
+    "the model has {experts:.0f} experts",
+)
+_SEQUENCE_FACT = "a sequence has {sequence:,.0f} tokens"
+_STEP_FACT = "a step has {microbatches:,.0f} microbatches"
+_STAGES_ENOUGH = Rule(
+    "stages_enough",
+    lambda inputs, *, pipeline, interleave: pipeline * interleave <= inputs.model.layers,
+    "more chunks than layers",
+    "There are no more chunks than layers.",
+    _LAYERS_FACT,
+)
+_WITH_EMPTY_ENDS = dataclasses.replace(
+    _STAGES_ENOUGH,  # the first and the last chunk may have embedding and loss alone
+    holds=lambda inputs, *, pipeline, interleave: pipeline * interleave <= inputs.model.layers + 2,
+    words="more chunks than layers, embedding and loss",
 )
 _LAYERS = Rule(
     "layers_divisible",
-    layers_divisible,
+    lambda inputs, *, pipeline, interleave: inputs.model.layers % (pipeline * interleave) == 0,
     "pipelines whose chunks do not divide the layers, without a split of layers",
+    "Chunks divide the layers.",
+    _LAYERS_FACT,
 )
-_WITH_ENDS = Rule(
-    "layers_divisible",
-    layers_divisible_with_ends,
-    "pipelines whose chunks are unequal, also with embedding and loss as a layer each",
+_CONTEXT_HEADS = Rule(
+    "context_heads",
+    lambda inputs, *, tensor, context, exchange: (
+        (exchange > 0) | _exchanged(inputs, tensor=tensor, context=context)
+    ),
+    "context degrees whose all-to-all exchange does not divide the heads",
+    "Tensor and context degrees divide the heads.",
+    "the model has {heads:.0f} heads and {kv_heads:.0f} of keys and values",
 )
-_BUT_ENDS = Rule(
-    "layers_divisible",
-    layers_divisible_but_ends,
-    "pipelines whose chunks are unequal, also where the first and the last have fewer layers",
-)
-_CHUNKS = Rule("stages_enough", stages_enough, "more chunks than layers")
-_CHUNKS_WITH_ENDS = Rule(
-    "stages_enough",
-    stages_enough_with_ends,
-    "more chunks than layers, embedding and loss",
-)
-_HEADS, _ALL_HEADS = (
-    Rule(
-        "context_heads",
-        holds,
-        "context degrees whose all-to-all exchange does not divide the heads",
-    )
-    for holds in (context_heads, heads_exchanged)
-)
-_ONE_CHUNK = Rule(
+_MICROBATCHES = Rule(
     "interleave_microbatches",
-    one_chunk,
-    "several chunks of a stage under a schedule other than 1F1B",
+    lambda inputs, *, pipeline, microbatches, interleave: (
+        (interleave == 1) | (microbatches % pipeline == 0)
+    ),
+    "interleaved schedules whose microbatches are no multiple of the pipeline degree",
+    "The schedule has these chunks; interleaved, whole groups of microbatches.",
+    _STEP_FACT,
+)
+_ONE_CHUNK = dataclasses.replace(
+    _MICROBATCHES,
+    holds=lambda inputs, *, interleave: interleave == 1,
+    words="several chunks of a stage under a schedule other than 1F1B",
 )
 _DUALPIPE = Rule(
     "dualpipe_microbatches",
-    dualpipe_microbatches,
+    _dualpipe,
     "DualPipe with odd pipelines or microbatches, or fewer than two microbatches a stage",
+    "DualPipe has even stages and microbatches.",
+    _STEP_FACT,
+)
+_FIRST = (
+    Rule(
+        "gpus_used",
+        _gpus_used,
+        "splits that do not use every accelerator once",
+        "The degrees multiply to the accelerators.",
+        "it uses {used:,.0f} of {gpus:,.0f} accelerators",
+    ),
+    Rule(
+        "heads_divisible",
+        lambda inputs, *, tensor: inputs.model.heads % tensor == 0,
+        "tensor degrees that do not divide the heads",
+        "Tensor degree divides the heads.",
+        "the model has {heads:.0f} heads",
+    ),
+    Rule(
+        "kv_heads_divisible",
+        _kv_heads,
+        "tensor degrees that neither divide the key/value heads nor are a multiple of them",
+        "Tensor degree divides the key/value heads, or is a multiple of them.",
+        "the model has {kv_heads:.0f} heads of keys and values",
+    ),
+    Rule(
+        "feedforward_divisible",
+        lambda inputs, *, tensor: inputs.model.feedforward % tensor == 0,
+        "tensor degrees that do not divide the width of the MLP",
+        "Tensor degree divides the width of the MLP.",
+        "the MLP is {feedforward:.0f} wide",
+    ),
+    Rule(
+        "expert_feedforward_divisible",
+        lambda inputs, *, expert_tensor: inputs.model.expert_feedforward % expert_tensor == 0,
+        "expert-tensor degrees that do not divide the width of an expert",
+        "Expert-tensor degree divides the width of an expert.",
+        "an expert is {expert_feedforward:.0f} wide",
+    ),
+    Rule(
+        "sequence_divisible",  # into two parts a context rank, and over tensor ranks
+        _sequence,
+        "tensor and context degrees that do not divide the sequence evenly",
+        "Context and tensor degrees divide the sequence.",
+        _SEQUENCE_FACT,
+    ),
+    Rule(
+        "context_tokens",  # as many as the fewest of any measured run
+        lambda inputs, *, context: (
+            (context == 1) | (inputs.model.sequence >= LEAST_TOKENS * context)
+        ),
+        f"context degrees that leave a rank fewer than {LEAST_TOKENS} tokens of a sequence",
+        f"Every context rank has at least {LEAST_TOKENS} tokens.",
+        _SEQUENCE_FACT,
+    ),
+)
+_COMMON = (
+    *_FIRST,
+    Rule(
+        "interleave_needs_pipeline",
+        lambda inputs, *, pipeline, interleave: (interleave == 1) | (pipeline > 1),
+        "several chunks of a stage without a pipeline",
+        "Several chunks are in a pipeline.",
+        "a stage of {layers:.0f} layers is no pipeline",
+    ),
+    _MICROBATCHES,
+    Rule(
+        "experts_divisible",
+        lambda inputs, *, expert: inputs.model.experts % expert == 0,
+        "expert degrees that do not divide the experts",
+        "Expert degree divides the experts.",
+        _EXPERTS_FACT,
+    ),
+    Rule(
+        "experts_exist",
+        lambda inputs, *, expert, expert_tensor: (
+            ((expert == 1) & (expert_tensor == 1)) | (inputs.model.experts > 0)
+        ),
+        "expert degrees other than 1 of a model without experts",
+        "Expert degrees are 1 without experts.",
+        _EXPERTS_FACT,
+    ),
+    Rule(
+        "expert_group",  # they regroup into whole copies of the experts
+        lambda inputs, *, data, tensor, context, expert, expert_tensor: (
+            (data * context * tensor) % (expert * expert_tensor) == 0
+        ),
+        "expert groups that do not divide the ranks of a stage",
+        "Expert groups divide the ranks of a stage.",
+        "a stage has {ranks:,.0f} ranks",
+    ),
+    Rule(
+        "moe_sequence_parallel",
+        lambda inputs, *, tensor, sequence_parallel: (
+            (tensor == 1) | (sequence_parallel > 0) | (inputs.model.experts == 0)
+        ),
+        "tensor degrees without sequence parallelism of a model with experts",
+        "Tensor ranks share the tokens where there are experts.",
+        _EXPERTS_FACT,
+    ),
+    Rule(
+        "batch_divisible",
+        lambda inputs, *, data, microbatch: inputs.global_batch % (data * microbatch) == 0,
+        "data degrees and microbatches that do not divide the batch",
+        "Data degree and microbatch divide the batch.",
+        "the batch is {global_batch:,.0f} sequences",
+    ),
 )
 OF_EXCHANGE: dict[ContextExchange | None, tuple[Rule, ...]] = {
-    None: (_HEADS,),
-    ContextExchange.ALL_TO_ALL: (_ALL_HEADS,),
+    None: (_CONTEXT_HEADS,),
+    ContextExchange.ALL_TO_ALL: (dataclasses.replace(_CONTEXT_HEADS, holds=_exchanged),),
     ContextExchange.RING: (),
 }
 OF_DIVISION = {
-    LayerDivision.EQUAL: (_CHUNKS, _LAYERS),
-    LayerDivision.WITH_ENDS: (_CHUNKS_WITH_ENDS, _WITH_ENDS),
-    LayerDivision.UNEVEN: (_CHUNKS_WITH_ENDS, _BUT_ENDS),
-    LayerDivision.EVEN: (_CHUNKS,),
+    LayerDivision.EQUAL: (_STAGES_ENOUGH, _LAYERS),
+    LayerDivision.WITH_ENDS: (
+        _WITH_EMPTY_ENDS,
+        dataclasses.replace(
+            _LAYERS,
+            holds=_with_ends,
+            words="pipelines whose chunks are unequal, also with embedding and loss as a layer"
+            " each",
+        ),
+    ),
+    LayerDivision.UNEVEN: (
+        _WITH_EMPTY_ENDS,
+        dataclasses.replace(
+            _LAYERS,
+            holds=layers_divisible_but_ends,
+            words="pipelines whose chunks are unequal, also where the first and the last have"
+            " fewer layers",
+        ),
+    ),
+    LayerDivision.EVEN: (_STAGES_ENOUGH,),
 }
 OF_SCHEDULE: dict[Schedule, tuple[Rule, ...]] = {
     Schedule.ONE_F_ONE_B: (),
@@ -272,41 +258,76 @@ OF_SCHEDULE: dict[Schedule, tuple[Rule, ...]] = {
     Schedule.DUALPIPE: (_ONE_CHUNK, _DUALPIPE),
 }
 WARNINGS = (  # what costs time, and what DeepSpeed refuses
-    Rule("zero_pipeline", zero_pipeline, "ZeRO 2 or 3 in a pipeline"),
+    Rule(
+        "zero_pipeline",  # no pipeline gathers or scatters anew for every microbatch
+        lambda inputs, *, zero_stage, pipeline: (zero_stage < 2) | (pipeline == 1),
+        "ZeRO 2 or 3 in a pipeline",
+    ),
+)
+RULES = (  # one of each name, in the order of the verdicts
+    *_FIRST,
+    _STAGES_ENOUGH,
+    *_COMMON[len(_FIRST) :],
+    *(_LAYERS, _CONTEXT_HEADS, _DUALPIPE),
 )
 
 
-VERDICTS = tuple(rule.name for rule in (*_COMMON, _CHUNKS, _LAYERS, _HEADS, _DUALPIPE))
-
-
-def rules(recipe: MemoryRecipe) -> tuple[Rule, ...]:
+def rules(recipe: TrainingRecipe) -> tuple[Rule, ...]:
     """Return the rules for plans under a recipe.
 
     A split of layers replaces the rule that chunks are equal by one that it has a place for each.
 
-    >>> [rule.name for rule in rules(MemoryRecipe())][-2:]
+    >>> [rule.name for rule in rules(TrainingRecipe())][-2:]
     ['layers_divisible', 'context_heads']
     """
-    split, division = recipe.layer_split, OF_DIVISION[recipe.layer_division]
-    layers = (_CHUNKS, _split_rule(split)) if split else division
+    split = recipe.layer_division
+    layers: tuple[Rule, ...]
+    if isinstance(split, tuple):
+        layers = (_STAGES_ENOUGH, _split_rule(split))
+    else:
+        layers = OF_DIVISION[split]
     exchange, own = OF_EXCHANGE[recipe.context_exchange], OF_SCHEDULE[recipe.schedule]
     common = [rule for rule in _COMMON if rule.name not in {other.name for other in own}]
     return (*common, *layers, *exchange, *own)
 
 
 def _split_rule(split: tuple[int, ...]) -> Rule:
-    def split_covers_layers(inputs: Any, *, pipeline: Any, interleave: Any) -> Any:
-        whole = inputs.model.layers == sum(split)
-        return whole & (pipeline * interleave == len(split))
-
-    return Rule(
-        _LAYERS.name, split_covers_layers, "pipelines other than that of the split of layers"
+    return dataclasses.replace(
+        _LAYERS,
+        holds=lambda inputs, *, pipeline, interleave: (
+            (inputs.model.layers == sum(split)) & (pipeline * interleave == len(split))
+        ),
+        words="pipelines other than that of the split of layers",
+        fact=f"{_LAYERS_FACT}, the split {sum(split)} on {len(split)} stages",
     )
 
 
-def verdicts(inputs: Any, recipe: MemoryRecipe) -> dict[str, Any]:
+def verdicts(inputs: PlannedStep, recipe: TrainingRecipe) -> dict[str, Any]:
     """Return whether each rule holds for a plan; a rule that a recipe does not have holds."""
-    found: dict[str, Any] = dict.fromkeys(VERDICTS, True)
+    found: dict[str, Any] = {rule.name: True for rule in RULES}
     for rule in rules(recipe):
         found[rule.name] = rule.allows(inputs, vars(inputs.plan))
     return found
+
+
+def fact(rule: Rule, inputs: PlannedStep) -> str:
+    """Return the number of the model or the step that decides a rule, in words."""
+    plan = inputs.plan
+    ranks = plan.data * plan.tensor * plan.context
+    numbers = {**vars(inputs.model), **vars(plan), "global_batch": inputs.global_batch}
+    numbers |= {"ranks": ranks, "used": ranks * plan.pipeline, "gpus": value_or(inputs.gpus, 0.0)}
+    return rule.fact.format(**{name: numbers[name] for name in numbers if name in rule.fact})
+
+
+def _with_verdicts(cls: type[Any]) -> type[Any]:
+    """Return a class with a field for every rule."""
+    cls.__annotations__ = {rule.name: Flag for rule in RULES}
+    for rule in RULES:
+        setattr(cls, rule.name, quantity("1", rule.says))
+    return cls
+
+
+@record
+@_with_verdicts
+class Legality:
+    """One verdict a rule; a plan is legal if all hold."""

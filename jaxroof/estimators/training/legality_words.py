@@ -1,6 +1,6 @@
 """The rule of a plan's legality that is broken, the value, and what would be right."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -8,15 +8,16 @@ import numpy as np
 from jaxroof.errors import refusal
 from jaxroof.estimator import reads
 from jaxroof.estimators.legality import Rule
-from jaxroof.estimators.training.legality import rules
-from jaxroof.estimators.training.memory_inputs import MemoryInputs, MemoryPlan
-from jaxroof.estimators.training.memory_recipe import MemoryRecipe
+from jaxroof.estimators.training.inputs import TrainingPlan
+from jaxroof.estimators.training.legality import fact, rules
+from jaxroof.estimators.training.planned import BatchPlan, PlannedStep
+from jaxroof.estimators.training.recipe import TrainingRecipe
 from jaxroof.limits import check_bound
 from jaxroof.records import units
 
 NAMES = {
-    name: MemoryPlan.__dataclass_fields__[name].metadata["symbol"] or name
-    for name in units(MemoryPlan)
+    name: BatchPlan.__dataclass_fields__[name].metadata["symbol"] or name
+    for name in units(BatchPlan)
 }
 EVEN = ("layer_division=even", "layer_split=even")  # the second where a split is given
 FIRST = "batch_divisible"  # without it the number of microbatches means nothing
@@ -24,16 +25,16 @@ MOST = 4  # alternatives that an error names
 FARTHEST = 2.0**16  # value that is tried
 
 
-def refuse_too_large(inputs: MemoryInputs) -> None:
+def refuse_too_large(plan: TrainingPlan) -> None:
     """Check that a plan has no more virtual stages than any model has layers.
 
     Raises: InputError with their number.
     """
-    chunks = float(inputs.plan.pipeline * inputs.plan.interleave)
+    chunks = float(plan.pipeline * plan.interleave)
     check_bound("plan: pp x vp", "layers", chunks)
 
 
-def refuse_illegal(inputs: MemoryInputs, recipe: MemoryRecipe) -> None:
+def refuse_illegal(inputs: PlannedStep, recipe: TrainingRecipe) -> None:
     """Check a plan against the rules of section 7 of docs/models/parameters_flops_memory.md.
 
     Raises: InputError for the first rule that it breaks, with values that keep the rule.
@@ -42,36 +43,33 @@ def refuse_illegal(inputs: MemoryInputs, recipe: MemoryRecipe) -> None:
     if rule is not None:
         right = _alternatives(rule, inputs, recipe)
         expected = f"; expected {right}" if right else ""
-        raise refusal("plan", f"{broken_words(rule, inputs, recipe)}{expected}")
+        raise refusal("plan", f"{broken_words(rule, inputs)}{expected}")
 
 
-def broken_rule(inputs: MemoryInputs, recipe: MemoryRecipe) -> Rule | None:
+def broken_rule(inputs: PlannedStep, recipe: TrainingRecipe) -> Rule | None:
     """Return the first rule that a plan breaks."""
     every, plan = sorted(rules(recipe), key=lambda rule: rule.name != FIRST), _fields(inputs)
     return next((rule for rule in every if not bool(rule.allows(inputs, plan))), None)
 
 
-def broken_words(rule: Rule, inputs: MemoryInputs, recipe: MemoryRecipe) -> str:
+def broken_words(rule: Rule, inputs: PlannedStep) -> str:
     """Return what of a plan breaks a rule, the rule, and the number that decides."""
     plan = _fields(inputs)
     fields = [name for name in reads(rule.holds) if plan[name] != 1.0]
     said = ", ".join(_said(f, plan[f]) for f in fields or reads(rule.holds))
-    fact = FACTS[rule.name](inputs)
-    if rule.name == "layers_divisible" and recipe.layer_split:
-        fact += f", the split {sum(recipe.layer_split)} on {len(recipe.layer_split)} stages"
-    return f"{said}: not legal ({rule.words}); {fact}"
+    return f"{said}: not legal ({rule.words}); {fact(rule, inputs)}"
 
 
-def _fields(inputs: MemoryInputs) -> dict[str, float]:
+def _fields(inputs: PlannedStep) -> dict[str, float]:
     return {name: float(getattr(inputs.plan, name)) for name in NAMES}
 
 
 def _said(name: str, value: float) -> str:
-    words = MemoryPlan.__dataclass_fields__[name].metadata.get("flags", ())
+    words = BatchPlan.__dataclass_fields__[name].metadata.get("flags", ())
     return f"{NAMES[name]}={words[int(value)] if words else f'{value:.0f}'}"
 
 
-def _alternatives(rule: Rule, inputs: MemoryInputs, recipe: MemoryRecipe) -> str:
+def _alternatives(rule: Rule, inputs: PlannedStep, recipe: TrainingRecipe) -> str:
     """Return values of single fields that keep every rule, the nearest ones below and above.
 
     Where there are none, those that keep the broken rule, a step on the way.
@@ -82,17 +80,19 @@ def _alternatives(rule: Rule, inputs: MemoryInputs, recipe: MemoryRecipe) -> str
         each = int(plan.tensor * plan.context * plan.pipeline)
         return f"a multiple of {each:,} accelerators"
     found = found or _nearest(rule, (rule,), inputs)
-    even = [EVEN[bool(recipe.layer_split)]] if rule.name == "layers_divisible" else []
+    even = (
+        [EVEN[isinstance(recipe.layer_division, tuple)]] if rule.name == "layers_divisible" else []
+    )
     return " or ".join([*found[:MOST], *even])
 
 
-def _nearest(rule: Rule, kept: Iterable[Rule], inputs: MemoryInputs) -> list[str]:
+def _nearest(rule: Rule, kept: Iterable[Rule], inputs: PlannedStep) -> list[str]:
     """Return the nearest values of the fields of a rule that keep some rules."""
     found, plan, kept = [], _fields(inputs), tuple(kept)
     for name in reads(rule.holds):
         if name == "microbatches":
             continue
-        about = MemoryPlan.__dataclass_fields__[name].metadata
+        about = BatchPlan.__dataclass_fields__[name].metadata
         held, most = plan[name], min(8.0 * plan[name] + 1.0, about["most"])
         values = np.arange(1.0, min(most, FARTHEST) + 1.0)
         there: dict[str, Any] = {**plan, name: values}
@@ -105,60 +105,3 @@ def _nearest(rule: Rule, kept: Iterable[Rule], inputs: MemoryInputs) -> list[str
         below, above = values[allowed & (values < held)], values[allowed & (values > held)]
         found += [_said(name, value) for value in (*below[-1:], *above[:1])]
     return found
-
-
-def _of(sentence: str, field: str) -> Callable[[MemoryInputs], str]:
-    def said(inputs: MemoryInputs) -> str:
-        return sentence.format(int(getattr(inputs.model, field)))
-
-    return said
-
-
-def _batch(inputs: MemoryInputs) -> str:
-    return f"the batch is {int(inputs.global_batch or 0):,} sequences"
-
-
-def _microbatches(inputs: MemoryInputs) -> str:
-    return f"a step has {int(inputs.plan.microbatches):,} microbatches"
-
-
-def _sequence(inputs: MemoryInputs) -> str:
-    return f"a sequence has {int(inputs.sequence):,} tokens"
-
-
-def _gpus(inputs: MemoryInputs) -> str:
-    plan = inputs.plan
-    used = int(plan.data * plan.tensor * plan.context * plan.pipeline)
-    return f"it uses {used:,} of {int(inputs.gpus or 0):,} accelerators"
-
-
-def _ranks(inputs: MemoryInputs) -> str:
-    plan = inputs.plan
-    return f"a stage has {int(plan.data * plan.tensor * plan.context):,} ranks"
-
-
-def _heads(inputs: MemoryInputs) -> str:
-    model = inputs.model
-    return f"the model has {int(model.heads)} heads and {int(model.kv_heads)} of keys and values"
-
-
-FACTS: dict[str, Callable[[MemoryInputs], str]] = {
-    "gpus_used": _gpus,
-    "heads_divisible": _of("the model has {} heads", "heads"),
-    "kv_heads_divisible": _of("the model has {} heads of keys and values", "kv_heads"),
-    "context_heads": _heads,
-    "feedforward_divisible": _of("the MLP is {} wide", "feedforward"),
-    "expert_feedforward_divisible": _of("an expert is {} wide", "expert_feedforward"),
-    "sequence_divisible": _sequence,
-    "context_tokens": _sequence,
-    "layers_divisible": _of("the model has {} layers", "layers"),
-    "stages_enough": _of("the model has {} layers", "layers"),
-    "interleave_needs_pipeline": _of("a stage of {} layers is no pipeline", "layers"),
-    "interleave_microbatches": _microbatches,
-    "dualpipe_microbatches": _microbatches,
-    "experts_divisible": _of("the model has {} experts", "experts"),
-    "experts_exist": _of("the model has {} experts", "experts"),
-    "expert_group": _ranks,
-    "moe_sequence_parallel": _of("the model has {} experts", "experts"),
-    "batch_divisible": _batch,
-}

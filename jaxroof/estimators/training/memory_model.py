@@ -3,16 +3,14 @@
 Source: docs/models/parameters_flops_memory.md, sections 1 and 2.
 """
 
-import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxroof.catalog.architecture import Architecture
 from jaxroof.estimators.training.layer import VECTORS, dense_layer, routing_layer, summed
-from jaxroof.estimators.training.memory_inputs import Counts
 from jaxroof.estimators.training.recipe import Attention, Embeddings, Mlp, Recipe
 from jaxroof.formulas.arithmetic import where
 from jaxroof.formulas.parameters import norm_gains
-from jaxroof.records import Number, quantity, record
+from jaxroof.records import Number, quantity, record, units
 
 
 def _flag(doc: str) -> Number:
@@ -29,9 +27,20 @@ class MemoryModel(Architecture):
     qk_norm: Number = _flag("Whether queries and keys are normalised (1 or 0).")
 
 
+class Counts(NamedTuple):
+    """Parameters of a layer by part, as section 2 counts them."""
+
+    dense_sharded: Number  # of a dense layer, that tensor ranks share
+    dense_replicated: Number  # on every tensor rank
+    routing_sharded: Number  # of a routing layer, without routed experts
+    routing_replicated: Number
+    routed: Number  # of all routed experts of one layer
+    norm: Number  # of one norm of the hidden width
+
+
 def memory_model(model: Architecture, recipe: Recipe) -> MemoryModel:
     """Return an architecture with its choices as numbers."""
-    fields: dict[str, Any] = {f.name: getattr(model, f.name) for f in dataclasses.fields(model)}
+    fields: dict[str, Any] = {name: getattr(model, name) for name in units(Architecture)}
     return MemoryModel(
         **fields,
         gated=float(recipe.mlp is Mlp.GATED),

@@ -9,23 +9,19 @@ from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import usable_memory
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.questions import QUESTIONS
-from jaxroof.estimators.training.deciding_stages import deciding_stages
-from jaxroof.estimators.training.fullest_stage_report import FullestStageReport
 from jaxroof.estimators.training.inputs import SHORTHAND, StageInputs, TrainingPlan
 from jaxroof.estimators.training.legality import verdicts
-from jaxroof.estimators.training.memory_inputs import MemoryInputs, MemoryPlan, States
-from jaxroof.estimators.training.memory_model import counts, memory_model
-from jaxroof.estimators.training.memory_recipe import MemoryRecipe
-from jaxroof.estimators.training.memory_report import StageMemory
 from jaxroof.estimators.training.model_size import size
 from jaxroof.estimators.training.own_plan import USUAL, why_not
+from jaxroof.estimators.training.planned import PlannedStep, planned
 from jaxroof.estimators.training.plans import DEGREES, alike, plans, reasons
 from jaxroof.estimators.training.precision import expand_settings
+from jaxroof.estimators.training.recipe import TrainingRecipe
+from jaxroof.estimators.training.report import FullestStageReport, StageMemory
 from jaxroof.estimators.training.stage_memory import amounts, host_bytes, of_stage
-from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
-from jaxroof.formulas import schedule
+from jaxroof.estimators.training.stages import deciding_stages
 from jaxroof.formulas.arithmetic import larger, where
-from jaxroof.records import Number, units
+from jaxroof.records import Number
 
 
 def memory_limit(inputs: StageInputs) -> Number:
@@ -44,32 +40,6 @@ def fewest_state_bytes(inputs: StageInputs, recipe: TrainingRecipe) -> Number:
     return parameters * (inputs.states.weight_bytes + inputs.states.gradient_bytes)
 
 
-def memory_inputs(inputs: StageInputs, recipe: TrainingRecipe) -> MemoryInputs:
-    """Return what the memory of a step depends on; the batch makes the number of microbatches."""
-    plan = inputs.plan
-    assert plan is not None
-    shared = {name: getattr(plan, name) for name in units(MemoryPlan) if hasattr(plan, name)}
-    sizes = {name: getattr(inputs.states, name) for name in units(type(inputs.states))}
-    return MemoryInputs(
-        model=memory_model(inputs.model, recipe),
-        counts=counts(inputs.model, recipe),
-        sequence=inputs.model.sequence,
-        plan=MemoryPlan(
-            **shared,
-            microbatches=schedule.microbatches(inputs.global_batch, plan.data, plan.microbatch),
-            microbatch_group=inputs.microbatch_group,
-            early_forward=inputs.early_forward,
-        ),
-        states=States(
-            **sizes, zero_stage=plan.zero_stage, offload_optimizer=plan.offload_optimizer
-        ),
-        activations=inputs.activations,
-        buffers=inputs.buffers,
-        gpus=inputs.gpus,
-        global_batch=inputs.global_batch,
-    )
-
-
 def fullest_stage(inputs: StageInputs, recipe: TrainingRecipe) -> FullestStageReport:
     """Return the memory of the fullest stage and the verdicts of one optimizer step.
 
@@ -78,11 +48,10 @@ def fullest_stage(inputs: StageInputs, recipe: TrainingRecipe) -> FullestStageRe
     Units: see FullestStageReport.
     Source: docs/models/parameters_flops_memory.md, sections 4, 5 and 7.
     """
-    assert inputs.plan is not None
-    asked, chosen = memory_inputs(inputs, recipe), memory_recipe(recipe)
-    memory, stage, host = fullest(asked, chosen, inputs.plan.recompute)
+    asked = planned(inputs, recipe)
+    memory, stage, host = fullest(asked, recipe)
     fits = memory.device <= memory_limit(inputs)
-    allowed = {**verdicts(asked, chosen), "device_fits": fits}
+    allowed = {**verdicts(asked, recipe), "device_fits": fits}
     return FullestStageReport(
         **vars(memory),
         **groups(memory),
@@ -94,14 +63,12 @@ def fullest_stage(inputs: StageInputs, recipe: TrainingRecipe) -> FullestStageRe
     )
 
 
-def fullest(
-    asked: MemoryInputs, recipe: MemoryRecipe, recompute: Number
-) -> tuple[StageMemory, Number, Number]:
+def fullest(asked: PlannedStep, recipe: TrainingRecipe) -> tuple[StageMemory, Number, Number]:
     """Return the memory of the fullest stage, its number from 0, and its bytes on the host."""
-    found = amounts(asked, recipe, recompute)
+    found = amounts(asked, recipe)
     device: Number = 0.0
     stage: Number = 0.0
-    for place in deciding_stages(asked.model, asked.plan, recipe):
+    for place in deciding_stages(asked, recipe):
         here = of_stage(asked, recipe, found, place).device
         stage, device = where(here > device, place, stage), larger(here, device)
     host = host_bytes(asked, recipe, found, stage)
@@ -114,12 +81,11 @@ def device_memory(inputs: StageInputs, recipe: TrainingRecipe) -> Number:
     It takes a fraction of the time of a report where columns of plans broadcast: a term that a
     field does not move is as small as the fields that do.
     """
-    assert inputs.plan is not None
-    asked, chosen = memory_inputs(inputs, recipe), memory_recipe(recipe)
-    found = amounts(asked, chosen, inputs.plan.recompute)
+    asked = planned(inputs, recipe)
+    found = amounts(asked, recipe)
     device: Number = 0.0
-    for place in deciding_stages(asked.model, asked.plan, chosen):
-        device = larger(of_stage(asked, chosen, found, place).device, device)
+    for place in deciding_stages(asked, recipe):
+        device = larger(of_stage(asked, recipe, found, place).device, device)
     return device
 
 

@@ -9,9 +9,9 @@ from typing import Any
 from jaxroof.estimators.training.inputs import TrainingInputs
 from jaxroof.estimators.training.layer_time import expert_ranks, expert_weights, layer_weights
 from jaxroof.estimators.training.memory_model import memory_model
+from jaxroof.estimators.training.recipe import TrainingRecipe
 from jaxroof.estimators.training.stage_time import stage_layers
 from jaxroof.estimators.training.step_time import UPDATE_BYTES
-from jaxroof.estimators.training.training_recipe import TrainingRecipe
 from jaxroof.formulas.arithmetic import larger, where
 from jaxroof.records import Number, value_or
 

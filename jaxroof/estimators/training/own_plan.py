@@ -11,8 +11,9 @@ from jaxroof.estimator import reads
 from jaxroof.estimators.training.inputs import TrainingPlan
 from jaxroof.estimators.training.interval import half_width_within_source
 from jaxroof.estimators.training.legality_words import broken_rule, broken_words
+from jaxroof.estimators.training.planned import planned
 from jaxroof.estimators.training.plans import DEGREES
-from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
+from jaxroof.estimators.training.recipe import TrainingRecipe
 
 USUAL = {"offload_optimizer": 0}  # optimizer states stay where they are, unless a plan says so
 
@@ -27,8 +28,6 @@ def why_not(inputs: Any, recipe: TrainingRecipe, given: Mapping[str, int]) -> st
 
     Assumes: usual values for the fields that are not given.
     """
-    from jaxroof.estimators.training.memory_step import memory_inputs  # which names this function
-
     gpus, plan = int(inputs.gpus), {field: float(value) for field, value in given.items()}
     split = math.prod(plan.get(name, 1.0) for name in DEGREES if name != "data")
     whole = gpus % split == 0
@@ -38,10 +37,10 @@ def why_not(inputs: Any, recipe: TrainingRecipe, given: Mapping[str, int]) -> st
     asked = dataclasses.replace(
         inputs, gpus=np.float64(size), plan=TrainingPlan(**{**plan, "data": ranks})
     )
-    known = memory_inputs(asked, recipe), memory_recipe(recipe)
-    rule = broken_rule(*known)
+    step = planned(asked, recipe)
+    rule = broken_rule(step, recipe)
     if rule is not None and (whole or "data" not in reads(rule.holds)):
-        return broken_words(rule, *known)
+        return broken_words(rule, step)
     if whole:
         return ""
     fields = TrainingPlan.__dataclass_fields__

@@ -13,14 +13,13 @@ from jaxroof.estimator import Candidates
 from jaxroof.estimators.enumeration import ONE, Columns, Filter, cross, divisors, rows_where
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
 from jaxroof.estimators.training.legality import rules
-from jaxroof.estimators.training.memory_recipe import EXCHANGES, Schedule, exchange_of
-from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
+from jaxroof.estimators.training.recipe import EXCHANGES, Schedule, TrainingRecipe, exchange_of
 from jaxroof.records import units, value_or, with_named_absences
 
 DEGREES = ("data", "tensor", "context", "pipeline")  # whose product is the accelerators
 COUNTS = (  # of the model that the rules read
     *("layers", "mtp_layers", "heads", "kv_heads", "feedforward"),
-    *("experts", "expert_feedforward"),
+    *("experts", "expert_feedforward", "sequence"),
 )
 STATES = {  # what may be sharded, computed again and offloaded in any plan
     "zero_stage": np.arange(4),
@@ -52,7 +51,7 @@ def splits(
     """
     asked = rule_inputs(inputs, gpus)
     model, batch = asked.model, asked.global_batch
-    legal = Filter(asked, rules(memory_recipe(recipe)))
+    legal = Filter(asked, rules(recipe))
     degrees, routes = divisors(gpus), model.experts > 0
     rows = legal.keep({"tensor": degrees})
     rows = legal.keep({**rows, "sequence_parallel": np.ones_like(rows["tensor"])})
@@ -88,7 +87,6 @@ def rule_inputs(inputs: TrainingInputs, gpus: int | None) -> Any:
     model = {name: int(getattr(inputs.model, name)) for name in COUNTS}
     return types.SimpleNamespace(
         model=types.SimpleNamespace(**model),
-        sequence=int(inputs.model.sequence),
         gpus=gpus,
         global_batch=int(inputs.global_batch),
     )
@@ -109,7 +107,7 @@ def _ordered(rows: Columns) -> Columns:
 
 def reasons(recipe: TrainingRecipe) -> dict[str, str]:
     """Return what each rule refuses, in words."""
-    return {rule.name: rule.words for rule in rules(memory_recipe(recipe))}
+    return {rule.name: rule.words for rule in rules(recipe)}
 
 
 def alike(inputs: TrainingInputs, plans: Mapping[str, np.ndarray]) -> Columns:
@@ -131,13 +129,13 @@ def cluster_sizes(inputs: TrainingInputs, recipe: TrainingRecipe, most: int) -> 
     and its experts undivided, as all rules have it; so those plans have every size.
     """
     asked = rule_inputs(inputs, None)
-    legal = Filter(asked, rules(memory_recipe(recipe)))
+    legal = Filter(asked, rules(recipe))
     model = asked.model
     whole = ("expert", "expert_tensor", "interleave", "microbatch")
     rows: Columns = dict.fromkeys(whole, ONE)
     values = {
         "tensor": divisors(model.heads),
-        "context": divisors(asked.sequence),
+        "context": divisors(model.sequence),
         "pipeline": np.arange(1, model.layers + 3),
         "data": divisors(asked.global_batch),
     }

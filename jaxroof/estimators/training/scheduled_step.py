@@ -9,15 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxroof.estimators.training.inputs import TrainingInputs
-from jaxroof.estimators.training.memory_recipe import Schedule as Held
-from jaxroof.estimators.training.memory_step import groups, memory_inputs
+from jaxroof.estimators.training.memory_step import groups
 from jaxroof.estimators.training.offload_time import offload_time
 from jaxroof.estimators.training.plan_time import Timed, timed
-from jaxroof.estimators.training.stage_memory import amounts, of_stage
+from jaxroof.estimators.training.planned import planned
+from jaxroof.estimators.training.recipe import Schedule as Held
+from jaxroof.estimators.training.recipe import TrainingRecipe, modules_of
+from jaxroof.estimators.training.stage_memory import stage_memory
 from jaxroof.estimators.training.stage_time import late, send_time, stage_layers
 from jaxroof.estimators.training.step import interval
 from jaxroof.estimators.training.step_time import LayerParts, StepTime, layer_parts, whole_step
-from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
 from jaxroof.formulas.arithmetic import largest, where
 from jaxroof.records import Number, quantity, record
 from jaxroof.schedules import clock, table
@@ -94,9 +95,7 @@ def scheduled_step(
     Source: docs/models/training_step_today.md, sections 5 to 7.
     """
     asked = timed(inputs, recipe)
-    parts = layer_parts(
-        asked.model, inputs.model.sequence, *asked[1:4], modules=asked.choices.modules
-    )
+    parts = layer_parts(asked.model, inputs.model.sequence, *asked[1:4], modules=modules_of(recipe))
     time = whole_step(*asked[:4], parts, asked.choices.schedule)
     each = stage_seconds(asked, parts, time, layout_of(pipeline))
     own = own_sends(inputs, pipeline)
@@ -133,11 +132,9 @@ def device_memory(
     inputs: TrainingInputs, recipe: TrainingRecipe, devices: int
 ) -> dict[str, Number]:
     """Return the memory of every device of a pipeline, in all and in groups."""
-    asked, chosen = memory_inputs(inputs, recipe), memory_recipe(recipe)
-    assert inputs.plan is not None
-    found = amounts(asked, chosen, inputs.plan.recompute)
+    asked = planned(inputs, recipe)
     stage: Any = np.arange(float(devices))
-    memory = of_stage(asked, chosen, found, stage)
+    memory = stage_memory(asked, recipe, stage)
     every = {"memory": memory.device, **groups(memory)}
     return {name: value + 0.0 * stage for name, value in every.items()}
 

@@ -1,57 +1,59 @@
-"""What training software does, as numbers: kernels, overlap, sharding, recomputation.
+"""What a framework does in the steps of a plan, as numbers.
 
 Source: docs/models/training_step_today.md, section 1 (the recipe) and section 9 (its values).
 """
 
-from jaxroof.records import Number, quantity, record
+from jaxroof.estimators.training.inputs import Framework, TrainingInputs, TrainingPlan
+from jaxroof.estimators.training.recipe import AttentionKernel, CrossEntropy, TrainingRecipe
+from jaxroof.formulas.arithmetic import where
+from jaxroof.records import Number, quantity, record, units
 
 DEDUPLICATED = 2025.6  # year from which dispatchers send a token once to a rank
 CAPTURED = 2026.4  # year from which expert layers are captured in a graph
+LOSS_BYTES = {  # moved for a logit, forward and backward
+    CrossEntropy.FUSED: 12.0,
+    CrossEntropy.NATIVE: 32.0,
+    CrossEntropy.EAGER: 32.0,
+    CrossEntropy.VOCABULARY_PARALLEL: 52.0,
+}
 
 
-def _flag(doc: str, default: float = 0.0) -> Number:
-    return quantity("1", doc, zero=True, most=1.0, default=default)
-
-
-@record
-class Framework:
-    """What a framework does in any training step; flags are 1 or 0, or a share between.
-
-    The defaults are those of Megatron-Core and NeMo.
-    """
-
-    old: Number = _flag("Whether the attention kernel was written for an earlier chip.")
-    dropout: Number = _flag("Whether hidden states and scores are dropped.")
-    bias: Number = _flag("Whether biases have gradients.")
-    tensor_overlap: Number = _flag("Whether tensor messages are pipelined with products.", 1.0)
-    tensor_async: Number = _flag("Whether they start before the weight gradient.", 1.0)
-    pipeline_overlap: Number = _flag("Whether sends between stages are hidden.", 1.0)
-    data_overlap: Number = _flag("Whether gradients and parameters move beside work.", 1.0)
-    scatter: Number = _flag("Whether tensor ranks share a message between stages.", 1.0)
-    fused: Number = _flag("Whether element-wise kernels are fused.", 1.0)
-    early_stop: Number = _flag("Whether recomputation stops before a layer's last product.")
-    repeated: Number = _flag("Share of a layer that full recomputation computes again.", 1.0)
-    host: Number = quantity("1", "Launch burden; CUDA graphs have none.", zero=True, default=0.6)
-    step_share: Number = _flag("Share of the cost of a step beside its work.", 1.0)
-    slow_node: Number = _flag("Whether products of the node lie far under its kind's.")
-    year: Number = quantity("year", "Release date of the software.", default=2026.9)
-    fp8: Number = _flag("Whether products of layers have 8-bit inputs.")
-    fp4: Number = _flag("Whether they have 4-bit inputs.")
-    micro_scaled: Number = _flag("Whether 8-bit inputs have a scale a block (MXFP8).")
+def _flag(doc: str) -> Number:
+    return quantity("1", doc, zero=True, most=1.0)
 
 
 @record
 class Software(Framework):
     """What a framework does in the steps of a plan: its own habits, and what the plan asks for."""
 
-    flash: Number = _flag("Whether attention is one kernel (0: products and a softmax).", 1.0)
-    sequence_parallel: Number = _flag("Whether tensor ranks share the tokens of norms.", 1.0)
+    flash: Number = _flag("Whether attention is one kernel (0: products and a softmax).")
+    sequence_parallel: Number = _flag("Whether tensor ranks share the tokens of norms.")
     zero_stage: Number = quantity(
-        "1", "ZeRO stage; 2 and 3 are FSDP by layer.", zero=True, most=3.0, default=1.0
+        "1", "ZeRO stage; 2 and 3 are FSDP by layer.", zero=True, most=3.0
     )
-    gradient_bytes: Number = quantity("B", "Bytes of a reduced gradient.", default=4.0)
-    loss_bytes: Number = quantity("B", "Bytes moved for a logit of the loss.", default=52.0)
+    gradient_bytes: Number = quantity("B", "Bytes of a reduced gradient.")
+    loss_bytes: Number = quantity("B", "Bytes moved for a logit of the loss.")
     recompute_full: Number = _flag("Share of a layer that is computed again.")
     recompute_selective: Number = _flag("Share of the recipe's modules that is computed again.")
     dedup: Number = _flag("Whether a token is sent once to a rank with several of its experts.")
     graph: Number = _flag("Whether expert layers are captured in a graph.")
+
+
+def software_of_plan(
+    inputs: TrainingInputs, plan: TrainingPlan, recipe: TrainingRecipe
+) -> Software:
+    """Return a software as it runs plans: what they shard and recompute, kernels of the recipe."""
+    framework = inputs.software
+    own = {name: getattr(framework, name) for name in units(Framework)}
+    return Software(
+        **own,
+        flash=float(recipe.attention_kernel is not AttentionKernel.UNFUSED),
+        sequence_parallel=plan.sequence_parallel,
+        zero_stage=plan.zero_stage,
+        gradient_bytes=inputs.states.reduce_bytes,
+        loss_bytes=LOSS_BYTES[recipe.cross_entropy],
+        recompute_full=where(plan.recompute > 1.5, framework.repeated, 0.0),
+        recompute_selective=where(plan.recompute == 1.0, 1.0, 0.0),
+        dedup=where(framework.year > DEDUPLICATED, 1.0, 0.0),
+        graph=where(framework.year > CAPTURED, 1.0, 0.0),
+    )

@@ -1,15 +1,15 @@
-"""Does it fit? The memory of every stage of a training step, term by term.
+"""Does it fit? The memory of every stage of a training step, term by term, and the fullest stage.
 
-Source: docs/models/parameters_flops_memory.md, section 4.
+Source: docs/models/parameters_flops_memory.md, sections 4, 5 and 7.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxroof.estimators.training.layer_activations import (
-    LEVELS,
     LayerTerms,
     Sizes,
     Terms,
@@ -20,36 +20,39 @@ from jaxroof.estimators.training.layer_activations import (
     total,
     weight_gradient_terms,
 )
-from jaxroof.estimators.training.memory_inputs import MemoryInputs
-from jaxroof.estimators.training.memory_recipe import MemoryRecipe
-from jaxroof.estimators.training.memory_report import StageMemory
-from jaxroof.estimators.training.stage_buffers import Buffered, buffer_terms, buffers
-from jaxroof.estimators.training.stage_layers import (
-    Kinds,
-    Layout,
-    StageLayers,
-    layout_of,
-    over,
-    stage_layers,
-    with_prediction,
-)
-from jaxroof.estimators.training.stage_momentary import Momentary, momentary, momentary_terms
-from jaxroof.estimators.training.stage_states import (
+from jaxroof.estimators.training.planned import PlannedStep
+from jaxroof.estimators.training.recipe import TrainingRecipe
+from jaxroof.estimators.training.report import StageMemory
+from jaxroof.estimators.training.stage_terms import (
+    Buffered,
     LayerParameters,
+    Momentary,
     State,
-    head_parameters,
+    buffer_terms,
+    buffers,
     layer_parameters,
+    matrices_of,
+    momentary,
+    momentary_terms,
     stage_parameters,
     state_terms,
     states_of,
 )
-from jaxroof.formulas import memory_activations as formulas
-from jaxroof.formulas.arithmetic import larger, where
-from jaxroof.records import Number
+from jaxroof.estimators.training.stages import (
+    Kinds,
+    Layout,
+    StageLayers,
+    layout_of,
+    stage_layers,
+    with_prediction,
+)
+from jaxroof.formulas.arithmetic import larger, largest, stack, where
+from jaxroof.lazy_jax import namespace
+from jaxroof.records import Number, units
 from jaxroof.structure import map_numbers
 
 
-def memory_by_stage(inputs: MemoryInputs, recipe: MemoryRecipe) -> StageMemory:
+def memory_by_stage(inputs: PlannedStep, recipe: TrainingRecipe) -> StageMemory:
     """Return the memory of every stage, a trailing dimension of stages; 0 beyond the last one.
 
     The number of stages decides the size of the result, so the plan has values. Who traces the plan
@@ -59,16 +62,16 @@ def memory_by_stage(inputs: MemoryInputs, recipe: MemoryRecipe) -> StageMemory:
     return found
 
 
-def host_by_stage(inputs: MemoryInputs, recipe: MemoryRecipe) -> np.ndarray:
+def host_by_stage(inputs: PlannedStep, recipe: TrainingRecipe) -> np.ndarray:
     """Return what every stage keeps in the memory of its host, as ``memory_by_stage`` does [B]."""
 
-    def host(wide: MemoryInputs, stage: Number) -> Number:
+    def host(wide: PlannedStep, stage: Number) -> Number:
         return host_bytes(wide, recipe, amounts(wide, recipe), stage)
 
     return np.asarray(of_stages(inputs, host))
 
 
-def of_stages(inputs: MemoryInputs, result: Callable[[MemoryInputs, Number], Any]) -> Any:
+def of_stages(inputs: PlannedStep, result: Callable[[PlannedStep, Number], Any]) -> Any:
     """Return a result of every stage, along a trailing dimension."""
     plan = inputs.plan
     stages = int(np.max(plan.pipeline))
@@ -79,7 +82,7 @@ def of_stages(inputs: MemoryInputs, result: Callable[[MemoryInputs, Number], Any
     return map_numbers(lambda value: np.where(there, value, 0.0), found)
 
 
-def stage_memory(inputs: MemoryInputs, recipe: MemoryRecipe, stage: Number) -> StageMemory:
+def stage_memory(inputs: PlannedStep, recipe: TrainingRecipe, stage: Number) -> StageMemory:
     """Return the memory of one stage, counted from 0.
 
     peak = static + activations + largest transient;  reserved = peak (1 + fragmentation);
@@ -94,53 +97,52 @@ class Amounts(NamedTuple):
     size: Sizes
     spread: Layout
     layer: LayerParameters
-    head: Number  # parameters after the last layer
     states: dict[str, State]
     buffers: Buffered
     saved: LayerTerms  # of one layer of each kind
     saved_total: Kinds
     waiting: Kinds  # bytes of one layer of each kind that waits for its weight gradients
     momentary: Momentary
-    embedding: Number  # activations of one microbatch at the embedding
-    prediction: Number  # of multi-token prediction
-    boundary: Number  # between stages
+    embedding: Number  # activations of one microbatch at the embedding, 8 T + [dropout] T h / sigma
+    prediction: Number  # of multi-token prediction, K (a layer of the last kind + 6 beta T h/sigma)
+    boundary: Number  # one received and one sent tensor, 2 x / sigma in a pipeline
 
 
-def amounts(inputs: MemoryInputs, recipe: MemoryRecipe, level: Number | None = None) -> Amounts:
-    """Return what does not depend on the stage; ``level`` is as in ``saved_terms``."""
-    level = LEVELS[recipe.recompute] if level is None else level
+def amounts(inputs: PlannedStep, recipe: TrainingRecipe) -> Amounts:
+    """Return what does not depend on the stage.
+
+    Assumes: token ids of 8 bytes, a mask of 1 byte.
+    """
     model, acts = inputs.model, inputs.activations
-    size, layer = sizes(inputs), layer_parameters(inputs)
+    size, layer, matrices = sizes(inputs), layer_parameters(inputs, recipe), matrices_of(inputs)
     every = every_term(inputs, recipe, size)
-    saved = saved_terms(inputs, recipe, size, every, level)
+    saved = saved_terms(inputs, recipe, size, every)
     kept = saved.total
     last = where(model.experts > 0.0, kept.routing, kept.dense)
-    ends = (size.tokens, model.hidden, size.shards)
+    heads = 6.0 * acts.activation_bytes * size.tokens * model.hidden / size.shards
+    masks = acts.hidden_dropout * size.tokens * model.hidden / size.shards
     return Amounts(
         size=size,
-        spread=layout_of(model, inputs.plan, recipe),
+        spread=layout_of(inputs, recipe),
         layer=layer,
-        head=head_parameters(inputs, recipe, layer),
         states=states_of(inputs),
-        buffers=buffers(inputs, size, layer),
+        buffers=buffers(inputs, size, layer, matrices),
         saved=saved,
         saved_total=kept,
         waiting=weight_gradient_terms(size, every),
-        momentary=momentary(inputs, recipe, size, recomputed(every, saved), level),
-        embedding=formulas.embedding_activations(*ends, acts.hidden_dropout),
-        prediction=formulas.prediction_activations(
-            last, *ends, model.mtp_layers, acts.activation_bytes
-        ),
-        boundary=formulas.boundary_activations(size.state, size.shards, inputs.plan.pipeline),
+        momentary=momentary(inputs, recipe, size, recomputed(every, saved), matrices),
+        embedding=8.0 * size.tokens + masks,
+        prediction=model.mtp_layers * (last + heads),
+        boundary=where(inputs.plan.pipeline > 1.0, 2.0 * size.state / size.shards, 0.0),
     )
 
 
 def of_stage(
-    inputs: MemoryInputs, recipe: MemoryRecipe, found: Amounts, stage: Number
+    inputs: PlannedStep, recipe: TrainingRecipe, found: Amounts, stage: Number
 ) -> StageMemory:
     """Return the memory of one stage, from what is the same for all of them."""
-    counted = stage_layers(inputs.model, inputs.plan, recipe, stage, found.spread)
-    dense, expert = stage_parameters(inputs, counted, found.layer, found.head)
+    counted = stage_layers(inputs, recipe, stage, found.spread)
+    dense, expert = stage_parameters(inputs, counted, found.layer)
     kinds = with_prediction(inputs.model, counted)
     static = {
         **state_terms(found.states, dense, expert),
@@ -151,11 +153,13 @@ def of_stage(
         "embedding": found.embedding * counted.opening_in_flight,
         "mtp": found.prediction * counted.last,
         "pipeline": found.boundary,
-        "pending_weight_gradients": over(counted.pending, found.waiting),
+        "pending_weight_gradients": found.waiting.over(counted.pending),
     }
     transients = momentary_terms(inputs, found.momentary, counted, kinds, found.saved_total)
     sums = {"static": total(static), "activations": total(activations)}
-    transient = _largest(transients)
+    transient: Number = 0.0
+    for value in transients.values():
+        transient = larger(transient, value)
     peak = sums["static"] + sums["activations"] + transient
     reserved = peak * (1.0 + inputs.buffers.fragmentation)
     return StageMemory(
@@ -173,36 +177,88 @@ def of_stage(
     )
 
 
-def host_bytes(inputs: MemoryInputs, recipe: MemoryRecipe, found: Amounts, stage: Number) -> Number:
+def host_bytes(
+    inputs: PlannedStep, recipe: TrainingRecipe, found: Amounts, stage: Number
+) -> Number:
     """Return what one stage keeps in the memory of its host: states and activations offloaded.
 
     (master + moments) phi N / ranks + phi_a activations of all layers in flight
-
-    Units: -> [B].
     """
-    counted = stage_layers(inputs.model, inputs.plan, recipe, stage, found.spread)
-    parameters = stage_parameters(inputs, counted, found.layer, found.head)
+    counted = stage_layers(inputs, recipe, stage, found.spread)
+    parameters = stage_parameters(inputs, counted, found.layer)
     states = inputs.states
-    width = (states.master_bytes + states.moment_bytes) * states.offload_optimizer
-    host = inputs.activations.offload_activations * over(counted.resident, found.saved_total)
+    width = (states.master_bytes + states.moment_bytes) * inputs.plan.offload_optimizer
+    host = inputs.activations.offload_activations * found.saved_total.over(counted.resident)
     for part, number in zip(("dense", "expert"), parameters, strict=True):
         host = host + number * width / found.states[f"optimizer_{part}"].ranks
     return host
 
 
-def _resident_terms(inputs: MemoryInputs, stage: StageLayers, layer: LayerTerms) -> Terms:
+def _resident_terms(inputs: PlannedStep, stage: StageLayers, layer: LayerTerms) -> Terms:
     """Return the activations of all layers and microbatches in flight, by term."""
     share = 1.0 - inputs.activations.offload_activations
     terms = {
-        name: share * over(stage.resident, Kinds(*(kind.get(name, 0.0) for kind in layer)))
+        name: share * Kinds(*(kind.get(name, 0.0) for kind in layer)).over(stage.resident)
         for name in {**layer.dense, **layer.routing}
     }
     terms["routed"] = terms["routed"] + terms.pop("routed_outputs")
     return terms
 
 
-def _largest(terms: Terms) -> Number:
-    found: Number = 0.0
-    for value in terms.values():
-        found = larger(found, value)
-    return found
+def alone(**terms: Number) -> StageMemory:
+    """Return a memory by stage whose other terms are 0."""
+    wide = {name: np.atleast_1d(np.asarray(value, float)) for name, value in terms.items()}
+    size = max(value.size for value in wide.values())
+    every = {name: wide.get(name, np.zeros(1)) for name in units(StageMemory)}
+    whole: dict[str, Any] = {name: np.broadcast_to(value, (size,)) for name, value in every.items()}
+    return StageMemory(**whole)
+
+
+# ---- The fullest stage --------------------------------------------------------------------------
+
+
+class FullestStage(NamedTuple):
+    """The stage that decides whether a plan fits."""
+
+    stage: Any  # its number, from 0
+    peak_allocated: Number  # of all stages [B]; reserved and device are those of the same stage
+    reserved: Number
+    device: Number
+    missing: Number  # [B] beyond the capacity, 0 if the plan fits
+    fits: Any
+    largest_term: Any  # its place in TERMS
+    largest: Number  # [B]
+
+
+def fullest_stage(memory: StageMemory, hbm_capacity: Number) -> FullestStage:
+    """Return the fullest stage of a memory by stage, whose last dimension is that of stages.
+
+    The capacity is what the device reports, not what its label says.
+    """
+    xp = namespace(memory.device)
+    device: Any = memory.device
+    stage = xp.argmax(device, axis=-1)
+
+    def there(values: Any) -> Any:
+        at = stage[..., None]
+        return xp.take_along_axis(xp.broadcast_to(values, device.shape), at, axis=-1)[..., 0]
+
+    terms = stack([there(getattr(memory, name)) for name in TERMS])
+    full = there(device)
+    return FullestStage(
+        stage=stage,
+        peak_allocated=there(memory.peak_allocated),
+        reserved=there(memory.reserved),
+        device=full,
+        missing=larger(full - hbm_capacity, 0.0),
+        fits=full <= hbm_capacity,
+        largest_term=xp.argmax(terms, axis=0),
+        largest=largest(terms),
+    )
+
+
+TERMS = tuple(  # every single term, and of the momentary ones the largest
+    field.name
+    for field in dataclasses.fields(StageMemory)
+    if field.metadata["part_of"] in ("static", "activations") or field.name == "transient"
+)

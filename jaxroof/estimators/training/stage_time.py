@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 from jaxroof.estimators.training.layer_time import Sharded
 from jaxroof.estimators.training.layer_work import Tokens
 from jaxroof.estimators.training.memory_model import MemoryModel
-from jaxroof.estimators.training.memory_recipe import Schedule
 from jaxroof.estimators.training.rates import Rates
+from jaxroof.estimators.training.recipe import Schedule
 from jaxroof.estimators.training.software import Software
+from jaxroof.estimators.training.stages import alike_chunks
 from jaxroof.formulas.arithmetic import larger, log, sqrt, where
 from jaxroof.formulas.kernel_times import matmul, stream
-from jaxroof.formulas.memory_layout import alike_chunks
 from jaxroof.formulas.smooth import SHARPER, smooth_larger
 from jaxroof.records import Number
 from jaxroof.schedules import published

@@ -11,27 +11,25 @@ from jaxroof.estimators.training import interval as bounds
 from jaxroof.estimators.training.envelope import inside
 from jaxroof.estimators.training.inputs import SHORTHAND, TrainingInputs, TrainingPlan
 from jaxroof.estimators.training.legality import verdicts
-from jaxroof.estimators.training.memory_inputs import MemoryInputs
-from jaxroof.estimators.training.memory_model import memory_model
 from jaxroof.estimators.training.memory_step import (
     all_of,
     device_memory,
     fullest,
     groups,
-    memory_inputs,
     memory_limit,
 )
 from jaxroof.estimators.training.memory_step import example as example_of_memory
 from jaxroof.estimators.training.model_flops import token_flops
 from jaxroof.estimators.training.offload_time import offload_time
 from jaxroof.estimators.training.own_plan import USUAL, close, why_not
-from jaxroof.estimators.training.plan_time import chip_of, layer, time_of_layers, timed_plan
+from jaxroof.estimators.training.plan_time import chip_of, layer, time_of_layers
+from jaxroof.estimators.training.planned import PlannedStep, planned
 from jaxroof.estimators.training.plans import DEGREES, alike, plans, reasons
 from jaxroof.estimators.training.precision import expand_settings
+from jaxroof.estimators.training.recipe import TrainingRecipe
 from jaxroof.estimators.training.report import TrainingReport
 from jaxroof.estimators.training.stage_time import ROUTES, SHORTER, late, stage_layers
 from jaxroof.estimators.training.step_time import LayerParts, StepTime
-from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
 from jaxroof.formulas.arithmetic import larger, where
 from jaxroof.records import Number, value_or
 
@@ -50,14 +48,14 @@ def step(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerParts) -
     """
     plan, batch = inputs.plan, inputs.global_batch
     assert plan is not None
-    asked, chosen = memory_inputs(inputs, recipe), memory_recipe(recipe)
-    memory, _, host = fullest(asked, chosen, plan.recompute)
+    asked = planned(inputs, recipe)
+    memory, _, host = fullest(asked, recipe)
     time = time_of_layers(inputs, recipe, layer)
     offloaded = offload_time(inputs, recipe)
     total = time.step_time + offloaded
     within, place = interval(inputs, total)
     allowed = {
-        **verdicts(asked, chosen),
+        **verdicts(asked, recipe),
         "memory_fits": memory.device <= memory_limit(inputs),
     }
     gpus = plan.data * plan.tensor * plan.context * plan.pipeline
@@ -77,7 +75,7 @@ def step(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerParts) -
         memory=memory.device,
         host=host,
         **groups(memory),
-        **times(inputs, recipe, asked, time, offloaded),
+        **times(asked, time, offloaded),
         **allowed,
         feasible=all_of(allowed),
     )
@@ -99,8 +97,8 @@ def least_time(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerPa
     Units: -> [s].
     Source: docs/models/training_step_today.md, section 6.
     """
-    plan = timed_plan(inputs, recipe)
-    model = memory_model(inputs.model, recipe)
+    asked = planned(inputs, recipe)
+    model, plan = asked.model, asked.plan
     layers, inner, outer = stage_layers(model, plan)
     work = layer.layer.forward + layer.layer.backward
     embedding, head = layer.edges
@@ -132,7 +130,7 @@ def interval(inputs: TrainingInputs, step_time: Number) -> tuple[bounds.Interval
         inputs.model.experts,
         larger(software.fp8, software.fp4),
         chip.calibrated,
-        extent * (1.0 - plan.offload_optimizer),
+        where(plan.offload_optimizer > 0.0, 0.0, extent),
         own_runs(chip),
     )
 
@@ -142,19 +140,13 @@ def own_runs(chip: Chip) -> bounds.OwnRuns:
     return bounds.OwnRuns(chip.own_dense_16_bit, chip.own_dense_8_or_4_bit, chip.own_experts)
 
 
-def times(
-    inputs: TrainingInputs,
-    recipe: TrainingRecipe,
-    asked: MemoryInputs,
-    time: StepTime,
-    offloaded: Number,
-) -> dict[str, Number]:
+def times(asked: PlannedStep, time: StepTime, offloaded: Number) -> dict[str, Number]:
     """Return the parts of the step time; those of a stage are of the mean one.
 
     M (n / p) x part of a layer, of n layers in p stages and M microbatches
     """
     plan = asked.plan
-    layers, _, _ = stage_layers(memory_model(inputs.model, recipe), plan)
+    layers, _, _ = stage_layers(asked.model, plan)
     each = plan.microbatches / plan.pipeline
     ends = time.head + time.embedding
     stage = {

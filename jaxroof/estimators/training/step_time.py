@@ -18,8 +18,8 @@ from jaxroof.estimators.training.layer_time import (
 )
 from jaxroof.estimators.training.layer_work import Tokens, tokens_of
 from jaxroof.estimators.training.memory_model import MemoryModel
-from jaxroof.estimators.training.memory_recipe import Module, Schedule
 from jaxroof.estimators.training.rates import Rates
+from jaxroof.estimators.training.recipe import Module, Schedule
 from jaxroof.estimators.training.software import Software
 from jaxroof.estimators.training.stage_time import (
     ROUTES,

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from jaxroof.catalog.chip import Chip
+from jaxroof.estimators.training.inputs import Framework
 from jaxroof.estimators.training.interval import REGIMES, WITHIN_SOURCE, half_width
-from jaxroof.estimators.training.software import Framework
 from jaxroof.limits import counted
 from jaxroof.records import units
 from jaxroof.units import seconds

@@ -45,7 +45,7 @@ def title(data: xr.Dataset) -> str:
     plan = heading({n.removeprefix("plan."): asked[n] for n in asked if n.startswith("plan.")})
     return (
         f"{data.attrs['model']} on {int(asked['gpus']):,} x {data.attrs['system']}, {plan}, "
-        f"batch {int(asked['global_batch']):,} of {int(asked['sequence']):,} tokens"
+        f"batch {int(asked['global_batch']):,} of {int(asked['model.sequence']):,} tokens"
     )
 
 

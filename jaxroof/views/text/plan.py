@@ -19,7 +19,7 @@ from jaxroof.analyses.result_metadata import (
 )
 from jaxroof.engine.grid.dataset import attributes
 from jaxroof.estimators.training.inputs import TrainingPlan
-from jaxroof.formulas.memory_layout import alike_chunks
+from jaxroof.estimators.training.stages import alike_chunks
 from jaxroof.views.text.margin import mark_words
 
 MANY = 8  # more fields than these are too many to print those that say nothing

@@ -15,16 +15,16 @@ from jaxroof.estimators.training.layer import dense_layer, routing_layer, score_
 from jaxroof.estimators.training.layer_operations import layer_operations
 from jaxroof.estimators.training.layer_time import expert_weights, layer_weights
 from jaxroof.estimators.training.layer_work import layer_work
-from jaxroof.estimators.training.memory_recipe import AttentionKernel
 from jaxroof.estimators.training.plan_time import Timed, timed
 from jaxroof.estimators.training.product_times import dense_share
-from jaxroof.estimators.training.step import training
-from jaxroof.estimators.training.step_time import layer_parts, whole_step
-from jaxroof.estimators.training.training_recipe import (
+from jaxroof.estimators.training.recipe import (
+    AttentionKernel,
     Selective,
     TrainingRecipe,
-    memory_recipe,
+    modules_of,
 )
+from jaxroof.estimators.training.step import training
+from jaxroof.estimators.training.step_time import layer_parts, whole_step
 from jaxroof.formulas.model_flops import exact_context
 from jaxroof.records import with_named_absences
 from jaxroof.settings import choose
@@ -148,7 +148,7 @@ def test_the_weights_that_time_sends_and_updates_are_the_matrices_of_the_layer(n
 @pytest.mark.parametrize("name", catalog.names("architectures"))
 def test_a_tied_embedding_is_summed_over_the_end_stages_and_a_separate_one_is_not(name):
     asked = asked_of(name, pipeline=2.0)
-    parts = layer_parts(asked.model, asked.model.sequence, *asked[1:4], asked.choices.modules)
+    parts = layer_parts(asked.model, asked.model.sequence, *asked[1:4], modules_of(asked.choices))
     tied = architecture_with_choices(name)[1]["embeddings"] == "tied"
     assert (float(whole_step(*asked[:4], parts, asked.choices.schedule).data_comm) > 0.0) == tied
 
@@ -238,7 +238,7 @@ def test_what_memory_drops_time_repeats(name):
 def test_the_flop_done_again_are_those_of_the_modules(name, selective):
     asked = asked_of(name, recompute=1.0)
     scores = TrainingRecipe(selective=selective, attention_kernel=AttentionKernel.UNFUSED)
-    asked = asked._replace(choices=memory_recipe(scores))
+    asked = asked._replace(choices=scores)
     found = layer_operations(asked.model.sequence, asked)
     model, choices = architecture_with_choices(name)
     recipe, dense = choose(TrainingRecipe(), choices), dense_share(model)
@@ -253,13 +253,13 @@ def test_the_flop_done_again_are_those_of_the_modules(name, selective):
 @pytest.mark.parametrize("name", ["llama3-8b", "deepseek-v3"])
 def test_weight_gradients_are_part_of_the_backward_pass_of_products(name):
     asked = asked_of(name)
-    work = layer_work(asked.model, asked.model.sequence, *asked[1:4], asked.choices.modules)
+    work = layer_work(asked.model, asked.model.sequence, *asked[1:4], modules_of(asked.choices))
     weights = float(work.weights)
     assert 0.0 < weights < float(work.matmul.backward + work.experts.backward)
 
 
 def test_the_weight_gradients_of_large_products_are_half_of_their_way_back():
     asked = asked_of("llama3-8b", microbatch=8.0)
-    work = layer_work(asked.model, asked.model.sequence, *asked[1:4], asked.choices.modules)
+    work = layer_work(asked.model, asked.model.sequence, *asked[1:4], modules_of(asked.choices))
     weights = float(work.weights)
     assert weights == pytest.approx(float(work.matmul.backward) / 2.0, rel=0.05)

@@ -9,7 +9,7 @@ import pytest
 import jaxroof as jr
 from jaxroof.catalog import lookup
 from jaxroof.engine.search.candidates import list_plans
-from jaxroof.estimators.training.memory_recipe import ContextExchange, LayerDivision, Schedule
+from jaxroof.estimators.training.recipe import ContextExchange, LayerDivision, Schedule
 
 PLANS = 4000
 RATES = ("matrix_flops", "hbm_bandwidth", "fast_bandwidth", "slow_bandwidth")

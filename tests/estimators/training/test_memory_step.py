@@ -12,15 +12,13 @@ from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.grid.question import resolve
 from jaxroof.engine.search.all_plans import survey
 from jaxroof.errors import InputError
-from jaxroof.estimators.training.fullest_stage import fullest_stage
-from jaxroof.estimators.training.fullest_stage_report import FullestStageReport
 from jaxroof.estimators.training.inputs import StageInputs, TrainingPlan
-from jaxroof.estimators.training.legality import VERDICTS
-from jaxroof.estimators.training.memory_recipe import Recompute
-from jaxroof.estimators.training.memory_report import StageMemory
-from jaxroof.estimators.training.memory_step import memory_inputs, memory_limit, stage_memory
-from jaxroof.estimators.training.stage_memory import memory_by_stage
-from jaxroof.estimators.training.training_recipe import MODULES, Selective, memory_recipe
+from jaxroof.estimators.training.legality import RULES
+from jaxroof.estimators.training.memory_step import memory_limit, stage_memory
+from jaxroof.estimators.training.planned import planned
+from jaxroof.estimators.training.recipe import MODULES, Selective
+from jaxroof.estimators.training.report import FullestStageReport, StageMemory
+from jaxroof.estimators.training.stage_memory import fullest_stage, memory_by_stage
 from jaxroof.records import checked
 from jaxroof.structure import results
 
@@ -56,9 +54,7 @@ def test_a_report_is_the_fullest_of_all_stages(
     inputs, recipe = resolve(stage_memory, inputs, None, {"model": model})[:2]
     assert recipe.mlp.value == choices["mlp"]
     report = stage_memory.evaluate(inputs, recipe)
-    level = list(Recompute)[int(plan.get("recompute", 0))]
-    chosen = dataclasses.replace(memory_recipe(recipe), recompute=level)
-    memory = memory_by_stage(memory_inputs(inputs, recipe), chosen)
+    memory = memory_by_stage(planned(inputs, recipe), recipe)
     full = fullest_stage(memory, memory_limit(inputs))
     assert float(report.device) == pytest.approx(float(full.device), rel=1e-12)
     for term in TERMS:
@@ -80,7 +76,7 @@ def test_there_is_a_verdict_for_every_rule() -> None:
     flags = {
         name for name, value in results(stage_memory.evaluate(EXAMPLE)).items() if _is_flag(value)
     }
-    assert flags == {*VERDICTS, "device_fits", "feasible"}
+    assert flags == {*(rule.name for rule in RULES), "device_fits", "feasible"}
 
 
 def _is_flag(value: Any) -> bool:

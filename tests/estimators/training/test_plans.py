@@ -11,10 +11,15 @@ import pytest
 from jaxroof.catalog.architecture import Architecture
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
 from jaxroof.estimators.training.legality import verdicts
-from jaxroof.estimators.training.memory_recipe import ContextExchange, LayerDivision, Schedule
-from jaxroof.estimators.training.memory_step import memory_inputs, stage_memory
+from jaxroof.estimators.training.memory_step import stage_memory
+from jaxroof.estimators.training.planned import planned
 from jaxroof.estimators.training.plans import DEGREES, plans
-from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
+from jaxroof.estimators.training.recipe import (
+    ContextExchange,
+    LayerDivision,
+    Schedule,
+    TrainingRecipe,
+)
 from jaxroof.records import checked
 
 DENSE = {
@@ -59,9 +64,9 @@ def by_mask(inputs: TrainingInputs, recipe: TrainingRecipe, most: int) -> set[tu
         float,
     )
     plan = TrainingPlan(**dict(zip(SPLIT, grid.T, strict=True)))
-    asked = memory_inputs(dataclasses.replace(inputs, plan=plan), recipe)
+    asked = planned(dataclasses.replace(inputs, plan=plan), recipe)
     allowed = np.all(
-        [np.broadcast_to(v, len(grid)) for v in verdicts(asked, memory_recipe(recipe)).values()],
+        [np.broadcast_to(v, len(grid)) for v in verdicts(asked, recipe).values()],
         axis=0,
     )
     # tensor ranks share the tokens in every list

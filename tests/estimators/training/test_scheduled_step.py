@@ -9,8 +9,8 @@ import pytest
 from jaxroof import schedules
 from jaxroof.catalog.lookup import architecture_with_choices, training_system
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
-from jaxroof.estimators.training.memory_recipe import Schedule
 from jaxroof.estimators.training.plan_time import timed
+from jaxroof.estimators.training.recipe import Schedule, TrainingRecipe, modules_of
 from jaxroof.estimators.training.scheduled_step import (
     MEMORY,
     on_schedule,
@@ -21,7 +21,6 @@ from jaxroof.estimators.training.scheduled_step import (
 from jaxroof.estimators.training.stage_time import late
 from jaxroof.estimators.training.step import training
 from jaxroof.estimators.training.step_time import layer_parts, whole_step
-from jaxroof.estimators.training.training_recipe import TrainingRecipe
 from jaxroof.records import with_named_absences
 from jaxroof.schedules import published
 from jaxroof.schedules.clock import Sends, layout_of, stage_visits
@@ -64,7 +63,7 @@ def clocked(name: str, sends: Sends | None = None, **sizes: float):
     """Return the step of a plan, the seconds of its stages, and how long their visits take."""
     inputs, recipe = on_schedule(*asked(**sizes), name, CHUNKS.get(name, 1))
     made, given = table(name, inputs), timed(inputs, recipe)
-    parts = layer_parts(given.model, inputs.model.sequence, *given[1:4], given.choices.modules)
+    parts = layer_parts(given.model, inputs.model.sequence, *given[1:4], modules_of(given.choices))
     closed = whole_step(*given[:4], parts, given.choices.schedule)
     each = stage_seconds(given, parts, closed, layout_of(made))
     if sends is Sends.FREE:

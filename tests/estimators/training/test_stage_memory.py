@@ -13,15 +13,19 @@ import pytest
 import training_memory as golden
 
 from jaxroof.dual import Dual
-from jaxroof.estimators.training.memory_recipe import (
-    CrossEntropy,
-    MemoryRecipe,
-    Module,
-    Recompute,
-    Schedule,
+from jaxroof.estimators.training import activations as kept
+from jaxroof.estimators.training.memory_model import counts
+from jaxroof.estimators.training.planned import PlannedStep
+from jaxroof.estimators.training.recipe import CrossEntropy, Module, Schedule
+from jaxroof.estimators.training.report import StageMemory
+from jaxroof.estimators.training.stage_memory import TERMS as SINGLE
+from jaxroof.estimators.training.stage_memory import (
+    FullestStage,
+    fullest_stage,
+    memory_by_stage,
+    stage_memory,
 )
-from jaxroof.estimators.training.memory_report import StageMemory
-from jaxroof.estimators.training.stage_memory import memory_by_stage, stage_memory
+from jaxroof.estimators.training.stage_terms import distinct_matrices, padded_vocabulary
 from jaxroof.records import replace_at
 from jaxroof.structure import map_numbers
 
@@ -37,8 +41,14 @@ def found(name: str, **changed: Any) -> StageMemory:
     """Return the memory by stage of a case, with numbers at dotted paths replaced."""
     inputs, recipe = golden.case(CASES[name])
     for path, value in changed.items():
-        inputs = replace_at(inputs, path.replace("__", "."), value)
+        inputs = replace_at(inputs, path.replace("__", "."), np.float64(value))
     return memory_by_stage(inputs, recipe)
+
+
+def recomputing(inputs: PlannedStep, level: float) -> PlannedStep:
+    """Return a step under a level of recomputation."""
+    again: PlannedStep = replace_at(inputs, "plan.recompute", np.float64(level))
+    return again
 
 
 # ---- Golden rows --------------------------------------------------------------------------------
@@ -127,9 +137,44 @@ def test_check_values_of_stage_0(sizes: tuple[int, ...], expected: tuple[float, 
         {**dropout, "recompute": "full", "sequence_parallel": 0},
     ]
     for some, gib in zip(chosen, expected, strict=True):
-        memory = memory_by_stage(golden.inputs(shape, plan, some), golden.recipe(some))
+        memory = memory_by_stage(*golden.step(shape, plan, some))
         ends = memory.activations_embedding + memory.activations_pipeline
         assert (memory.activations - ends)[0] / 2**30 == pytest.approx(gib, abs=5e-4)
+
+
+def test_check_values_of_the_gpt3_block() -> None:
+    """Section 8, which is Korthikanti 2022, Table 2: both dropouts, unfused scores."""
+    tokens, hidden, heads, size = 2048.0, 12288.0, 96.0, 128.0
+    for tensor, shards, expected in (
+        (1.0, 1.0, 2_868_903_936),
+        (8.0, 1.0, 578_813_952),
+        (8.0, 8.0, 358_612_992),
+    ):
+        norms = (tokens, hidden, shards)
+        found = (
+            2.0 * kept.norm_activations(*norms, 2.0)
+            + kept.qkv_activations(tokens, heads, heads, size, 0.0, tensor, 2.0)
+            + kept.attention_output(tokens, heads, size, tensor, 2.0)
+            + kept.score_activations(heads, tokens, tensor, 1.0, 1.0, 1.0, 2.0)
+            + kept.dropout_masks(*norms, 1.0)
+            + kept.mlp_activations(tokens, 4.0 * hidden, 1.0, tensor, 2.0, 2.0)
+        )
+        assert found == expected
+
+
+def test_a_padded_vocabulary_divides() -> None:
+    inputs, _ = golden.case(CASES["base"])
+    for tensor in (1.0, 3.0, 8.0):
+        asked = replace_at(inputs, "plan.tensor", tensor)
+        entries = float(inputs.model.vocabulary + inputs.states.extra_token)
+        padded = float(padded_vocabulary(asked))
+        assert padded % (128.0 * tensor) == 0.0
+        assert 0.0 <= padded - entries < 128.0 * tensor
+
+
+def test_a_shape_counts_once() -> None:
+    same = [(2.0, 3.0, 0.0), (2.0, 3.0, 4.0), (2.0, 3.0, 1.0), (3.0, 2.0, 1.0), (5.0, 1.0, 0.0)]
+    assert distinct_matrices(same) == 12.0
 
 
 # ---- Laws ---------------------------------------------------------------------------------------
@@ -137,15 +182,15 @@ def test_check_values_of_stage_0(sizes: tuple[int, ...], expected: tuple[float, 
 
 def model_parameters(name: str) -> float:
     """Return the parameters of a model, with its multi-token prediction."""
-    inputs, _ = golden.case(CASES[name])
-    model, counts = inputs.model, inputs.counts
+    inputs, recipe = golden.case(CASES[name])
+    model, each = inputs.model, counts(inputs.model, recipe)
     dense = model.first_dense_layers if model.experts else model.layers
-    of_dense = counts.dense_sharded + counts.dense_replicated
-    routing = counts.routing_sharded + counts.routing_replicated + counts.routed
+    of_dense = each.dense_sharded + each.dense_replicated
+    routing = each.routing_sharded + each.routing_replicated + each.routed
     ends = (2.0 - model.tied) * model.vocabulary * model.hidden
-    prediction = model.mtp_layers * (routing + 2.0 * model.hidden**2 + 3.0 * counts.norm)
+    prediction = model.mtp_layers * (routing + 2.0 * model.hidden**2 + 3.0 * each.norm)
     layers = dense * of_dense + (model.layers - dense) * routing
-    return layers + ends + model.positions * model.hidden + counts.norm + prediction
+    return layers + ends + model.positions * model.hidden + each.norm + prediction
 
 
 @pytest.mark.parametrize("name", ["base", "gpt3_dropout", "tied_two_stages", "deepseek_v3_1f1b"])
@@ -178,9 +223,9 @@ FALLING = [  # case, path, values: more of it needs no more memory
     ("base", "plan__pipeline", (2.0, 4.0, 8.0, 16.0)),
     ("base", "plan__context", (2.0, 4.0, 8.0)),
     ("base", "plan__data", (1.0, 2.0, 4.0)),
-    ("base", "states__zero_stage", (0.0, 1.0, 2.0)),
-    ("mixtral_ep8", "states__zero_stage", (0.0, 1.0, 2.0)),
-    ("base", "states__offload_optimizer", (0.0, 0.5, 1.0)),
+    ("base", "plan__zero_stage", (0.0, 1.0, 2.0)),
+    ("mixtral_ep8", "plan__zero_stage", (0.0, 1.0, 2.0)),
+    ("base", "plan__offload_optimizer", (0.0, 0.5, 1.0)),
     ("base", "activations__offload_activations", (0.0, 0.5, 1.0)),
     ("base", "buffers__gradient_placeholders", (0.0,)),
     ("gpt3_dropout", "activations__hidden_dropout", (1.0, 0.0)),
@@ -199,14 +244,16 @@ def test_sharding_and_dropping_terms_never_need_more(
 
 
 def test_recomputation_keeps_no_more() -> None:
-    inputs, _ = golden.case(CASES["mixtral_ep8"])
-    some = MemoryRecipe(recompute=Recompute.SELECTIVE, modules=frozenset([Module.LAYERNORM]))
-    most = MemoryRecipe(recompute=Recompute.SELECTIVE, modules=frozenset(Module))
-    kept = [
-        memory_by_stage(inputs, recipe).activations
-        for recipe in (MemoryRecipe(), some, most, MemoryRecipe(recompute=Recompute.FULL))
+    inputs, recipe = golden.case(CASES["mixtral_ep8"])
+    some, most = (
+        dataclasses.replace(recipe, selective=frozenset(modules))
+        for modules in ([Module.LAYERNORM], Module)
+    )
+    held = [
+        memory_by_stage(recomputing(inputs, level), chosen).activations
+        for level, chosen in ((0.0, recipe), (1.0, some), (1.0, most), (2.0, recipe))
     ]
-    assert all(np.all(after < before) for before, after in itertools.pairwise(kept))
+    assert all(np.all(after < before) for before, after in itertools.pairwise(held))
 
 
 def test_interleaving_holds_more_in_the_ratio_of_its_paper() -> None:
@@ -224,12 +271,62 @@ def test_the_three_numbers_are_apart() -> None:
 
 
 def test_a_pipeline_of_one_stage_holds_one_microbatch() -> None:
-    inputs, _ = golden.case(CASES["pipeline_1"])
-    one = memory_by_stage(inputs, MemoryRecipe()).activations
+    inputs, recipe = golden.case(CASES["pipeline_1"])
+    one = memory_by_stage(inputs, recipe).activations
     for schedule in (Schedule.GPIPE, Schedule.ZB_H1):
-        np.testing.assert_array_equal(
-            memory_by_stage(inputs, MemoryRecipe(schedule=schedule)).activations, one
-        )
+        other = memory_by_stage(inputs, dataclasses.replace(recipe, schedule=schedule))
+        np.testing.assert_array_equal(other.activations, one)
+
+
+# ---- The fullest stage --------------------------------------------------------------------------
+
+
+def fullest(name: str, capacity: float = 85.52e9) -> FullestStage:
+    inputs, recipe = golden.case(CASES[name])
+    return fullest_stage(memory_by_stage(inputs, recipe), capacity)
+
+
+FULLEST = [  # section 5
+    ("base", 0),
+    ("gpipe", 3),
+    ("zb_h1", 3),
+    ("deepseek_v3_1f1b", 2),  # stage 1 is the first that only routes; it has a layer less
+    ("gpt3_dropout", 0),
+]
+
+
+def test_the_fullest_stage() -> None:
+    assert [(name, int(fullest(name).stage)) for name, _ in FULLEST] == FULLEST
+
+
+def test_dualpipe_is_fullest_in_a_middle_pair() -> None:
+    stages = 16
+    assert 0 < int(fullest("deepseek_v3_dualpipe").stage) < stages - 1
+
+
+def test_what_is_missing_and_what_fills() -> None:
+    found = fullest("base", 60e9)
+    inputs, recipe = golden.case(CASES["base"])
+    memory = memory_by_stage(inputs, recipe)
+    assert float(found.device) == np.max(memory.device)
+    assert float(found.missing) == float(found.device) - 60e9
+    assert not found.fits
+    name = SINGLE[int(found.largest_term)]
+    assert float(found.largest) == np.asarray(getattr(memory, name))[int(found.stage)]
+    assert name == "activations_mlp"
+    fits = fullest("base", 1e12)
+    assert fits.fits
+    assert float(fits.missing) == 0.0
+
+
+def test_the_fullest_stages_of_many_plans_at_once() -> None:
+    inputs, recipe = golden.case(CASES["base"])
+    gpipe = {"schedule": Schedule.GPIPE, "cross_entropy": CrossEntropy.EAGER}
+    recipe = dataclasses.replace(recipe, **gpipe)
+    pipelines = np.array([1.0, 2.0, 4.0])
+    many = memory_by_stage(replace_at(inputs, "plan.pipeline", pipelines), recipe)
+    found = fullest_stage(many, 85.52e9)
+    np.testing.assert_array_equal(found.stage, pipelines - 1.0)
 
 
 # ---- Arrays, and JAX ----------------------------------------------------------------------------
@@ -274,10 +371,7 @@ def test_slopes_are_those_of_jax_and_finite(name: str) -> None:
     def device(values: Any) -> Any:
         asked = inputs
         for (field, where), value in zip(FIELDS, values, strict=True):
-            if where == "model":
-                asked = replace_at(asked, where, asked.model._replace(**{field: value}))
-            else:
-                asked = replace_at(asked, f"{where}.{field}", value)
+            asked = replace_at(asked, f"{where}.{field}", value)
         return stage_memory(asked, recipe, 1.0).device
 
     at = np.array([getattr(getattr(inputs, where), field) for field, where in FIELDS])
@@ -288,9 +382,9 @@ def test_slopes_are_those_of_jax_and_finite(name: str) -> None:
 
 
 def test_a_loss_kernel_is_no_detail() -> None:
-    inputs, _ = golden.case(CASES["base"])
+    inputs, recipe = golden.case(CASES["base"])
     heads = [
-        memory_by_stage(inputs, MemoryRecipe(cross_entropy=loss)).transient_head[-1]
+        memory_by_stage(inputs, dataclasses.replace(recipe, cross_entropy=loss)).transient_head[-1]
         for loss in CrossEntropy
     ]
     assert heads == sorted(heads)
@@ -302,13 +396,15 @@ def test_a_loss_kernel_is_no_detail() -> None:
 )
 def test_plans_that_are_not_legal_have_finite_slopes(schedule: Schedule) -> None:
     """Any positive number may be asked for: what is not allowed is said by a verdict."""
-    inputs, _ = golden.case(CASES["deepseek_v3_1f1b"])
-    recipe = MemoryRecipe(schedule=schedule, recompute=Recompute.FULL)
-    fields = [field.name for field in dataclasses.fields(inputs.plan)]
+    inputs, recipe = golden.case(CASES["deepseek_v3_1f1b"])
+    recipe = dataclasses.replace(recipe, schedule=schedule)
+    inputs = recomputing(inputs, 2.0)
+    shares = ("recompute", "zero_stage", "offload_optimizer", "exchange")
+    fields = [f.name for f in dataclasses.fields(inputs.plan) if f.name not in shares]
     draws = np.random.default_rng(0).uniform(0.3, 40.0, (64, len(fields)))
 
     def device(values: Any) -> Any:
-        plan = type(inputs.plan)(**dict(zip(fields, values, strict=True)))
+        plan = dataclasses.replace(inputs.plan, **dict(zip(fields, values, strict=True)))
         asked = dataclasses.replace(inputs, plan=plan)
         return stage_memory(asked, recipe, 1.0).device
 
