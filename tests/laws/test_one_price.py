@@ -43,7 +43,7 @@ def test_changes_take_the_step_time_of_training(model: str) -> None:
         points = at_once(asked.inputs).values
         points = points[legal(with_points(asked.inputs, points), asked.recipe)]
         points[:, PATHS.index("activations.offload_activations")] = 0.0
-        found = step_times(asked, with_points(asked.inputs, points), asked.recipe)
+        found = step_times(with_points(asked.inputs, points), asked.recipe)
         inputs, recipe = resolve(training, {**about(model), "selective": selective})[:2]
         columns: dict[str, Any] = {
             path.rpartition(".")[2]: points[:, place] for place, path in enumerate(PATHS)

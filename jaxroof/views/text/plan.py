@@ -134,7 +134,7 @@ def heading(plan: Mapping[str, float]) -> str:
     data = _training_plan()
     given = {str(name): int(plan[str(name)]) for name in data.data_vars if name in plan}
     always = {"microbatch", *parts_of(data, "context")}
-    told = [n for n in given if n in always or given[n] != int(about(data, n)["default"])]
+    told = [n for n in given if n in always or given[n] != int(about(data, n).get("default", 0))]
     return fields_words(data, given, told)
 
 
