@@ -36,13 +36,15 @@ CHOICES = {  # in words
 }
 KERNELS = ("attention_kernel", "cross_entropy", "expert_weighting")
 WIDTHS = ("weight_bytes", "gradient_bytes", "master_bytes", "moment_bytes")
+KEPT = {"zero_stage", "recompute", "offload_optimizer"}  # of a plan, beside its split
 GB = 1e9
 
 
 def title(data: xr.Dataset) -> str:
     """Return the question: model, system, plan and batch."""
     asked = json.loads(data.attrs["inputs"])
-    plan = heading({n.removeprefix("plan."): asked[n] for n in asked if n.startswith("plan.")})
+    split = {path.removeprefix("plan.") for path in asked if path.startswith("plan.")} - KEPT
+    plan = heading({name: asked[f"plan.{name}"] for name in split})
     return (
         f"{data.attrs['model']} on {int(asked['gpus']):,} x {data.attrs['system']}, {plan}, "
         f"batch {int(asked['global_batch']):,} of {int(asked['model.sequence']):,} tokens"
