@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from jaxroof.analyses.rows.columns import Kind, RowColumn, suffix_of
-from jaxroof.engine.runs.row_stream import RowChunk, RowGroup
+from jaxroof.engine.runs.row_programs import RowGroup
+from jaxroof.engine.runs.row_stream import RowChunk
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.training.precision import PRECISION

@@ -11,7 +11,7 @@ from jaxroof.engine.grid.dependencies import results_without_numbers
 from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.engine.grid.placement import place_rows
-from jaxroof.engine.runs.row_stream import RowGroup, RowPrograms
+from jaxroof.engine.runs.row_programs import RowGroup, RowPrograms
 from jaxroof.errors import InputError
 from jaxroof.estimator import Estimator
 from jaxroof.records import units
