@@ -28,9 +28,9 @@ import jax
 import numpy as np
 
 import jaxroof as jr
-from jaxroof.analyses.rows.cells import Faults, RowProblem
-from jaxroof.analyses.rows.columns import read_columns, shared_of
+from jaxroof.analyses.rows.columns import Faults, read_columns, shared_of
 from jaxroof.analyses.rows.evaluate import evaluate_file
+from jaxroof.analyses.rows.problem import RowProblem
 from jaxroof.cli.process import start
 from jaxroof.engine.grid.compiled import evaluate_jit
 from jaxroof.engine.runs.row_stream import LAST, RowChunk, stream_rows
@@ -67,7 +67,7 @@ def parsed(path: Path, count: int) -> list[RowChunk]:
     """Return a file's rows as chunks that can be asked: what is left after reading."""
     columns = read_columns(jr.published, HEADINGS)
     shared = shared_of(jr.published, SHARED, columns)
-    asked = RowProblem(jr.published, columns, shared, jr.published.names)
+    asked = RowProblem(jr.published, columns, shared)
     chunks = []
     with open_rows(path) as file:
         while (block := file.take(LAST)) is not None:

@@ -130,6 +130,9 @@ def _built(
             continue
         inner = f"{path}."
         inside = {p: value for p, value in settings.items() if p.startswith(inner)}
+        if start is None and path in moved and path not in settings:
+            values[field.name] = None  # an axis or a column of names gives it
+            continue
         if path in settings:
             held = values[field.name] = _record(kind, field.name, path, settings[path], names)
         of = record_type(kind, field.name) if held is None else type(held)

@@ -6,7 +6,7 @@ import click
 
 from jaxroof.cli import process, systems
 
-OTHERS = ("schema", "chip", "workers", "scheduler")  # options that do not say what rows are
+OTHERS = ("schema", "chip")  # options that do not say what rows are
 
 
 @click.command(
@@ -18,7 +18,6 @@ Examples:
   jaxroof evaluate published rows.csv -o answers.csv --keep-going
   jaxroof evaluate published rows.csv --set system=h200-nvs4 \\
       --set system.hbm_bandwidth='6 TB/s'
-  jaxroof evaluate published rows.csv -o answers.csv --workers 4
   jaxroof evaluate training runs.csv --schema measured -o predicted.csv
 
 A row is one configuration, a column an input: a path (system.hbm_bandwidth, with a unit in the
@@ -44,8 +43,6 @@ With --schema measured a row of training is a measured run, with columns such as
 @click.option(
     "--chip", metavar="NAME", help="A calibrated chip for measured runs, such as mine.toml."
 )
-@click.option("--workers", type=int, metavar="N", help="Evaluate rows in N processes.")
-@click.option("--scheduler", metavar="ADDRESS", help="Or by the workers of dask.distributed.")
 def command(**options: Any) -> None:
     """Ask an estimator every row of a table: results are columns beside it."""
     if not options["keep_going"] and options["schema"] is None:

@@ -15,6 +15,7 @@ Path = str | os.PathLike[str]
 BYTES = 1 << 22  # of one read
 LONGEST = 1 << 20  # longest line in bytes
 ADVICE = "expected a CSV file, UTF-8, cells apart by commas, the names of its columns in line 1"
+UNCLOSED = "unexpected end of data"  # message of the csv module
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -34,8 +35,7 @@ class RowFile:
         self.stream, self.path = stream, os.fspath(path)
         self.read, self.line = 0, 1  # bytes read; number of the first waiting line
         self.waiting: list[str] = []
-        self.texts = self._texts()
-        self.columns = 0
+        self.headings: list[str] = []
         head = self._block(1)
         if head is None or not head.typed[0].strip():
             raise refusal(self.path, f"no header; {ADVICE}")
@@ -43,8 +43,7 @@ class RowFile:
             raise refusal(f"{self.path}: line 1", head.ragged[0])
         self.head = head.typed[0]
         self.headings = [cells[0].strip() for cells in head.cells]
-        self.columns = len(self.headings)
-        if self.columns == 1 and any(mark in self.head for mark in ";\t"):
+        if len(self.headings) == 1 and any(mark in self.head for mark in ";\t"):
             raise refusal(f"{self.path}: line 1", f"no comma in {self.head[:60]!r}; {ADVICE}")
 
     def take(self, count: int) -> CsvBlock | None:
@@ -52,36 +51,28 @@ class RowFile:
 
         Raises: InputError if the file is not UTF-8 text or cannot be read.
         """
-        while (block := self._block(count)) is not None:
-            if block.typed:
-                return block
-        return None
+        while (block := self._block(count)) is not None and not block.typed:
+            pass
+        return block
 
-    def _texts(self) -> Iterator[list[str]]:
-        """Yield the lines of each read, without their newlines."""
-        rest, number = b"", 1
-        while data := self._bytes():
-            head, end, tail = data.rpartition(b"\n")
-            whole, rest = (rest + head + end, tail) if end else (b"", rest + data)
-            lines = self._decoded(whole, number) if whole else []
-            number += len(lines)
-            if len(rest) > LONGEST:
-                what = f"longer than {LONGEST:,} bytes; {ADVICE}"
-                raise refusal(f"{self.path}: line {number}", what)
-            if lines:
-                yield lines
-        if rest:
-            yield self._decoded(rest, number)
-
-    def _bytes(self) -> bytes:
+    def _more(self) -> bool:
+        """Read more lines; return whether there were any."""
         try:
             data = self.stream.read(BYTES)
+            tail = self.stream.readline(LONGEST + 1) if data else b""
         except OSError as error:
             raise refusal(self.path, f"cannot be read: {error.strerror or error}") from error
+        number = self.line + len(self.waiting)
+        if len(tail) > LONGEST:
+            line = number + data.count(b"\n")
+            raise refusal(f"{self.path}: line {line}", f"longer than {LONGEST:,} bytes; {ADVICE}")
+        data += tail
         self.read += len(data)
-        return data
+        self.waiting += self._decoded(data, number) if data else []
+        return bool(data)
 
     def _decoded(self, data: bytes, number: int) -> list[str]:
+        """Return whole lines as text, without their ends."""
         try:
             text, wrong = data.decode("utf-8-sig" if number == 1 else "utf-8"), data.find(b"\0")
         except UnicodeDecodeError as error:
@@ -98,12 +89,6 @@ class RowFile:
                     raise refusal(f"{self.path}: line {number + place}", what)
         return lines
 
-    def _more(self) -> bool:
-        """Read more lines; return whether there were any."""
-        lines = next(self.texts, None)
-        self.waiting += lines or []
-        return lines is not None
-
     def _block(self, count: int) -> CsvBlock | None:
         """Return the rows of the next ``count`` lines, None at the end of the file."""
         while len(self.waiting) < count and self._more():
@@ -116,12 +101,11 @@ class RowFile:
         del self.waiting[:count]
         numbers: Sequence[int] = range(self.line, self.line + len(lines))
         self.line += len(lines)
-        if "" in lines and self.columns:
+        if "" in lines and self.headings:
             kept = [number for number, line in enumerate(lines) if line]
-            numbers = [numbers[number] for number in kept]
-            lines = [lines[number] for number in kept]
+            numbers, lines = [numbers[n] for n in kept], [lines[n] for n in kept]
         commas = set(map(str.count, lines, itertools.repeat(",")))
-        wide = self.columns or max(commas) + 1
+        wide = len(self.headings) or max(commas) + 1
         if commas <= {wide - 1}:
             flat = ",".join(lines).split(",") if lines else []
             return CsvBlock(lines, [flat[n::wide] for n in range(wide)], numbers, {})
@@ -150,21 +134,13 @@ class RowFile:
                 cells = []
                 said = "a quote is never closed" if str(error) == UNCLOSED else str(error)
                 wrong[len(typed)] = f"{said}; expected quotes around a whole cell, doubled inside"
-            lines = self.waiting[start:used]
-            if cells or wrong.get(len(typed)) or not self.columns:
-                typed.append("\n".join(lines))
+            if cells or wrong.get(len(typed)) or not self.headings:
+                typed.append("\n".join(self.waiting[start:used]))
                 records.append(cells)
                 numbers.append(self.line + start)
         del self.waiting[:used]
         self.line += used
         return self._fitted(typed, records, numbers, wrong)
-
-    def _unfit(self, count: int, wide: int) -> str:
-        """Return the problem of a row with more or fewer cells than the header."""
-        said = f"{count} cell{'' if count == 1 else 's'}; expected the {wide} of line 1"
-        if count < wide:
-            return f"{self.headings[count] or count + 1}: no cell, the row has {said}"
-        return f"the row has {said}, and quotes around a cell that holds a comma"
 
     def _fitted(
         self,
@@ -174,18 +150,21 @@ class RowFile:
         wrong: dict[int, str],
     ) -> CsvBlock:
         """Return rows as columns; ragged rows are padded or cut to the width of the header."""
-        wide = self.columns or len(records[0])
-        ragged = dict(wrong)
+        wide = len(self.headings) or len(records[0])
         for row, cells in enumerate(records):
-            if len(cells) != wide:
-                ragged.setdefault(row, self._unfit(len(cells), wide))
-                records[row] = [*cells, *[""] * wide][:wide]
-                typed[row] = csv_line(records[row])
+            if len(cells) == wide:
+                continue
+            said = f"{len(cells)} cell{'' if len(cells) == 1 else 's'}; expected the {wide} of"
+            if len(cells) < wide:
+                name = self.headings[len(cells)] or len(cells) + 1
+                wrong.setdefault(row, f"{name}: no cell, the row has {said} line 1")
+            else:
+                more = "and quotes around a cell that holds a comma"
+                wrong.setdefault(row, f"the row has {said} line 1, {more}")
+            records[row] = [*cells, *[""] * wide][:wide]
+            typed[row] = csv_line(records[row])
         columns: list[Sequence[str]] = [list(column) for column in zip(*records, strict=True)]
-        return CsvBlock(typed, columns or [[] for _ in range(wide)], lines, ragged)
-
-
-UNCLOSED = "unexpected end of data"  # message of the csv module
+        return CsvBlock(typed, columns or [[] for _ in range(wide)], lines, wrong)
 
 
 def csv_line(cells: Sequence[str]) -> str:

@@ -1,56 +1,55 @@
 """The meaning of a table's columns to an estimator: numbers, names, choices, or notes."""
 
 import dataclasses
-import enum
 import math
 import re
-import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from jaxroof.errors import InputError, refusal, shown, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.training.precision import PRECISION
-from jaxroof.records import is_quantity
+from jaxroof.records import checked_values, is_quantity, number_of
 from jaxroof.settings import (
-    build_inputs,
+    apply_settings,
+    choice,
     choices_of,
     group_sizes,
+    known_paths,
+    meaning,
     of_one,
-    paths_of,
 )
 from jaxroof.units import parse
 
 NOTES = ("id",)  # columns copied unchanged, like those that start with MARK
 MARK = "#"
+SHOWN = 60  # characters of a wrong cell that an error shows
 _HEADING = re.compile(r"(.*?)\s*\[([^\[\]]*)\]")
+Cells = Sequence[str] | np.ndarray  # of one column: texts, or numbers
 
 
-class Kind(enum.Enum):
-    """The kind of a column's cells."""
+class Faults(dict[int, tuple[int, str]]):
+    """Errors by row: the first wrong column of the row, and the reason."""
 
-    NUMBER = "number"
-    RECORD = "name"
-    CHOICE = "choice"
-    FORMAT = "number format"  # that stands for several numbers
-    NOTE = "note"
+    def note(self, row: int, order: int, why: str) -> None:
+        """Record an error, unless an earlier column of the row has one."""
+        if row not in self or order < self[row][0]:
+            self[row] = (order, why)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RowColumn:
-    """One column: its heading as typed, and the path or the choice that it sets."""
+    """One column: its heading as typed, and the path or the choice that it sets; a note has none.
+
+    A column of numbers has a field, one of names (of records, choices, formats) none.
+    """
 
     heading: str
-    kind: Kind
     path: str = ""
     field: "dataclasses.Field[Any] | None" = None
     scale: float = 1.0  # size of the heading's unit in SI
-
-    @property
-    def unit(self) -> str:
-        """Return the SI unit of the numbers."""
-        assert self.field is not None
-        return str(self.field.metadata["unit"])
 
 
 def read_columns(estimator: Estimator, headings: Sequence[str]) -> list[RowColumn]:
@@ -64,19 +63,17 @@ def read_columns(estimator: Estimator, headings: Sequence[str]) -> list[RowColum
         if not heading:
             raise InputError(f"column {number} has no name; expected an input, or {MARK}NAME")
         column = _column(estimator, heading)
-        same = [other for other in found if other.path and other.path == column.path]
-        same += [other for other in found if other.heading == column.heading]
-        if same:
-            here = [number for number, one in enumerate(found, 1) if one is same[0]]
-            what = f"column {number} gives again what column {here[0]} does; expected it once"
-            raise refusal(heading, what)
+        for place, other in enumerate(found, 1):
+            if other.heading == heading or (other.path and other.path == column.path):
+                what = f"column {number} gives again what column {place} does; expected it once"
+                raise refusal(heading, what)
         found.append(column)
     return found
 
 
 def _column(estimator: Estimator, heading: str) -> RowColumn:
     if heading in NOTES or heading.startswith(MARK):
-        return RowColumn(heading, Kind.NOTE)
+        return RowColumn(heading)
     match = _HEADING.fullmatch(heading)
     name, unit = match.groups() if match else (heading, None)
     try:
@@ -84,27 +81,19 @@ def _column(estimator: Estimator, heading: str) -> RowColumn:
     except InputError as error:
         note = f"a column that is a note is named {NOTES[0]}, or begins with {MARK}"
         raise InputError(f"{error} ({note})") from None
-    if path in choices_of(estimator.recipe):
-        kind, field = Kind.CHOICE, None
-    elif path == PRECISION:
-        kind, field = Kind.FORMAT, None
-    else:
-        field = dict(paths_of(estimator.inputs))[of_one(path)]
-        kind = Kind.NUMBER if is_quantity(field) else Kind.RECORD
-    if kind is Kind.RECORD and path not in estimator.names:
+    field = known_paths(estimator.inputs).get(of_one(path))
+    if field is not None and is_quantity(field):
+        try:
+            scale = 1.0 if unit is None else parse(f"1 {unit}", field.metadata["unit"])
+        except InputError as error:
+            raise refusal(heading, str(error)) from None
+        return RowColumn(heading, path, field, scale)
+    if field is not None and path not in estimator.names:
         raise refusal(heading, f"a record, not a number; expected its fields, {path}.FIELD")
-    if unit is None:
-        return RowColumn(heading, kind, path, field)
-    if kind is not Kind.NUMBER:
-        raise refusal(
-            heading, f"a name has no unit, given {shown(unit)}; expected the heading {name!r}"
-        )
-    column = RowColumn(heading, kind, path, field)
-    try:
-        scale = parse(f"1 {unit}", column.unit)
-    except InputError as error:
-        raise refusal(heading, str(error)) from None
-    return dataclasses.replace(column, scale=scale)
+    if unit is not None:
+        what = f"a name has no unit, given {shown(unit)}; expected the heading {name!r}"
+        raise refusal(heading, what)
+    return RowColumn(heading, path)
 
 
 def path_of(estimator: Estimator, name: str) -> str:
@@ -113,36 +102,30 @@ def path_of(estimator: Estimator, name: str) -> str:
     A name is a path, a choice, the precision, a short form such as ``tp``, the letter of exactly
     one number, or the last part of exactly one path. Raises: InputError with the nearest name.
     """
-    fields = dict(paths_of(estimator.inputs))
-    choices = choices_of(estimator.recipe)
+    fields, choices = known_paths(estimator.inputs), choices_of(estimator.recipe)
     if name in fields or name in choices or (name == PRECISION and estimator.expand is not None):
         return name
     if group_sizes(estimator.inputs, name):
         return name
     if name in estimator.short_names:
         return f"plan.{estimator.short_names[name]}"
-    letters = [path for path, field in fields.items() if field.metadata.get("symbol") == name]
-    last = [p for p in fields if p.rpartition(".")[2] == name] if "." not in name else []
-    for paths in (letters, last):
+    letters = {path: str(field.metadata.get("symbol") or "") for path, field in fields.items()}
+    last = {path: path.rpartition(".")[2] for path in fields}
+    for words in (letters, last):
+        paths = [path for path, word in words.items() if word == name != ""]
         if len(paths) == 1:
             return paths[0]
-        if paths and name:
+        if paths:
             raise refusal(name, f"several numbers have this name; expected {' or '.join(paths)}")
-    symbols = [field.metadata["symbol"] for field in fields.values() if is_quantity(field)]
-    options = [
-        *fields,
-        *choices,
-        *estimator.short_names,
-        *filter(None, symbols),
-        *(p.rpartition(".")[2] for p in fields),
-    ]
+    symbols = filter(None, letters.values())
+    options = [*fields, *choices, *estimator.short_names, *symbols, *last.values()]
     raise unknown("", name, f"input of {estimator.name or 'this estimator'}", options)
 
 
 def shared_of(
     estimator: Estimator, settings: Mapping[str, Any], columns: Iterable[RowColumn]
 ) -> dict[str, Any]:
-    """Return the settings shared by all rows, by path or choice, with records read by name.
+    """Return the settings shared by all rows, by path or choice.
 
     Raises: InputError for a name that is unknown, repeated or also given by a column.
     """
@@ -161,24 +144,20 @@ def shared_of(
 
 
 def check_complete(
-    estimator: Estimator, columns: Iterable[RowColumn], shared: Mapping[str, Any]
+    estimator: Estimator, columns: Sequence[RowColumn], shared: Mapping[str, Any]
 ) -> None:
     """Check that columns and shared settings give every input that is required.
 
     Raises: InputError for the first missing input, or for a setting that cannot be used.
     """
-    choices = [*choices_of(estimator.recipe), PRECISION]
-    given: dict[str, Any] = {path: v for path, v in shared.items() if path not in choices}
-    columns = tuple(columns)
+    given = {path: value for path, value in shared.items() if path != PRECISION}
     for column in columns:
-        if column.kind is Kind.NUMBER:
-            assert column.field is not None
+        if column.field is not None:
             given[column.path] = min(1.0, column.field.metadata["most"])
-        elif column.kind is Kind.RECORD:
-            given[column.path] = _any(_kind_at(estimator.inputs, column.path))
+    named = {column.path for column in columns if column.field is None}
+    kind, names = estimator.inputs, estimator.names
     try:
-        moved = [column.path for column in columns]
-        inputs = build_inputs(estimator.inputs, given, estimator.names, moved=moved)
+        inputs, _ = apply_settings(None, estimator.recipe, given, names, named, named, kind)
     except InputError as error:
         if "missing" not in str(error):
             raise
@@ -190,23 +169,112 @@ def check_complete(
         raise InputError(f"plan: missing; expected the columns {said}, or --set")
 
 
-def _kind_at(kind: type[Any], path: str) -> type[Any]:
-    """Return the class of the record at a dotted path of another record class."""
-    found: Any = kind
-    for name in path.split("."):
-        hint = typing.get_type_hints(found)[name]
-        found = next(filter(dataclasses.is_dataclass, typing.get_args(hint)), hint)
-    return found
+# ---- Names --------------------------------------------------------------------------------------
 
 
-def _any(kind: type[Any]) -> Any:
-    """Return an arbitrary record of a class, with its inner records; its values do not matter."""
-    numbers = {f.name: 1.0 for f in dataclasses.fields(kind) if is_quantity(f)}
-    inner = [f.name for f in dataclasses.fields(kind) if not is_quantity(f)]
-    records = {
-        name: found for name in inner if dataclasses.is_dataclass(found := _kind_at(kind, name))
-    }
-    return kind(**numbers, **{name: _any(found) for name, found in records.items()})
+class Names:
+    """The meaning of each distinct text of a column of names, read once."""
+
+    def __init__(self, estimator: Estimator, column: RowColumn) -> None:
+        self.heading = column.heading
+        self.read: Callable[[str], Any] = estimator.names.get(column.path, lambda text: text)
+        if column.path in choices_of(estimator.recipe):
+            self.read = lambda text: choice(estimator.recipe, column.path, text)
+        self.place: dict[str, int] = {}  # text -> its position in `found`, -1 if it is wrong
+        self.found: list[Any] = []
+        self.why: dict[str, str] = {}
+
+    def places(self, texts: Cells, order: int, faults: Faults) -> np.ndarray:
+        """Return the position in `found` of each cell's value."""
+        texts = texts.astype(str).tolist() if isinstance(texts, np.ndarray) else texts
+        for text in dict.fromkeys(texts):
+            if text not in self.place:
+                self.place[text] = self._learnt(text)
+        places = np.fromiter(map(self.place.__getitem__, texts), np.int64, len(texts))
+        for row in np.flatnonzero(places < 0).tolist():
+            faults.note(row, order, self.why[texts[row]])
+        return places
+
+    def _learnt(self, text: str) -> int:
+        head = f"{self.heading}: "
+        if not text.strip():
+            self.why[text] = f"{head}an empty cell; expected a name"
+            return -1
+        try:
+            self.found.append(self.read(text.strip()))
+        except InputError as error:
+            said = str(error)
+            self.why[text] = said if said.startswith(head) else head + said
+            return -1
+        return len(self.found) - 1
+
+
+# ---- Numbers ------------------------------------------------------------------------------------
+
+
+def numbers(column: RowColumn, cells: Cells, order: int, faults: Faults) -> np.ndarray:
+    """Return a column in SI units; ``faults`` records cells that are no number or out of range."""
+    wrong: dict[int, str] = {}
+    if isinstance(cells, np.ndarray):
+        values = cells.astype(np.float64) * column.scale
+    else:
+        values, wrong = _read(column, cells)
+    for row, why in wrong.items():
+        faults.note(row, order, why)
+    rows = np.setdiff1d(np.arange(len(values)), list(wrong)) if wrong else np.arange(len(values))
+    for row, why in _outside(column, values, rows):
+        text = str(cells[row]).strip()
+        cut = repr(text if len(text) <= SHOWN else text[: SHOWN - 3] + "...")
+        said, given, _ = why.rpartition(", given ")
+        faults.note(row, order, f"{said}{given}{cut}" if given else why)
+    return values
+
+
+def _read(column: RowColumn, texts: Sequence[str]) -> tuple[np.ndarray, dict[int, str]]:
+    """Parse texts as numbers, all at once if they are plain; also return errors by row."""
+    suffix, count = suffix_of(column.scale), len(texts)
+    try:
+        if suffix == "*":
+            return np.fromiter(map(float, texts), float, count) * column.scale, {}
+        plain = [text + suffix for text in texts] if suffix else texts
+        return np.fromiter(map(float, plain), float, count), {}
+    except ValueError:
+        pass
+    known: dict[str, float] = {}
+    wrong: dict[str, str] = {}
+    for text in dict.fromkeys(texts):
+        try:
+            known[text] = _one(column, text.strip(), suffix)
+        except InputError as error:
+            known[text], wrong[text] = math.nan, str(error)
+    values = np.fromiter(map(known.__getitem__, texts), float, count)
+    return values, {row: wrong[text] for row, text in enumerate(texts) if text in wrong}
+
+
+def _one(column: RowColumn, text: str, suffix: str) -> float:
+    """Parse one cell: a plain number in the column's unit, or a number with its own unit."""
+    assert column.field is not None
+    try:
+        plain = float(text)
+    except ValueError:
+        if text:
+            return number_of(text, column.field, column.heading)
+        what = f"an empty cell; expected a value: {meaning(column.field)}"
+        raise refusal(column.heading, what) from None
+    return plain * column.scale if suffix == "*" or "e" in text.lower() else float(text + suffix)
+
+
+def _outside(column: RowColumn, values: np.ndarray, rows: np.ndarray) -> Iterator[tuple[int, str]]:
+    """Yield the rows whose number is out of its field's range, with the reason, by bisection."""
+    assert column.field is not None
+    try:
+        checked_values(values[rows], column.field, column.heading)
+    except InputError as error:
+        if len(rows) == 1:
+            yield int(rows[0]), str(error)
+            return
+        for half in np.array_split(rows, 2):
+            yield from _outside(column, values, half)
 
 
 def suffix_of(scale: float) -> str:

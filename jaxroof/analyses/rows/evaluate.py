@@ -4,28 +4,81 @@ import contextlib
 import dataclasses
 import os
 import pathlib
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from jaxroof.analyses.rows.cells import Cells, Faults, RowProblem
-from jaxroof.analyses.rows.columns import check_complete, read_columns, shared_of
-from jaxroof.analyses.rows.verdicts import Verdicts
-from jaxroof.analyses.rows.writer import ERROR, Page, result_name
-from jaxroof.engine.runs.row_stream import RowChunk, RowResults, Size, stream_rows
-from jaxroof.errors import InputError, refusal
+from jaxroof.analyses.rows.columns import Cells, Faults
+from jaxroof.analyses.rows.problem import RowProblem, row_problem
+from jaxroof.engine.runs.row_stream import RowChunk, RowResults, sizes, stream_rows
+from jaxroof.errors import InputError, listing, refusal
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.plugins import estimator_of
 from jaxroof.io.atomic import partial_file
-from jaxroof.io.csv_blocks import CsvBlock, RowFile, open_rows
+from jaxroof.io.csv_blocks import CsvBlock, RowFile, csv_line, open_rows
 from jaxroof.io.formats import check_placeable
 
 Path = str | os.PathLike[str]
 Progress = Callable[[int, int], None]
+Write = Callable[[str, int], None]  # a text, and the number of rows in it
 SHOWN = 12  # rows printed of a table
-# (a file of rows, whether bad rows are passed over) -> the results of its chunks, in their order
-Elsewhere = Callable[[RowFile, bool], Generator[RowResults]]
+FEASIBLE, ERROR = "feasible", "error"  # a result; the column that says why a row was skipped
+ALIKE = 256  # values examined to decide whether a column repeats itself
+TRUTH = np.array(["false", "true"], object)
+
+
+@dataclasses.dataclass(eq=False)
+class Verdicts:
+    """Counts of the rows with results, of the feasible ones, and of the verdicts on the others.
+
+    A flag that is false in some feasible row is not a verdict: its count becomes minus infinity.
+    """
+
+    answered: int = 0
+    feasible: int | None = None  # None if the estimator does not report feasibility
+    failed: dict[str, float] = dataclasses.field(default_factory=dict)  # rows, by flag
+
+    def add(self, columns: Mapping[str, np.ndarray], passed: Collection[int]) -> None:
+        """Count rows by their results; rows at the positions ``passed`` have none."""
+        good = np.ones(len(next(iter(columns.values()), ())), bool)
+        good[[row for row in passed if row < len(good)]] = False
+        self.answered += int(good.sum())
+        if FEASIBLE not in columns:
+            return
+        feasible = columns[FEASIBLE] & good
+        self.feasible = (self.feasible or 0) + int(feasible.sum())
+        for name, column in columns.items():
+            if column.dtype == bool and name != FEASIBLE:
+                count = -np.inf if np.any(feasible & ~column) else np.sum(good & ~column)
+                self.failed[name] = self.failed.get(name, 0.0) + float(count)
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """Return the counts by name; only ``answered`` if the estimator gives no verdicts.
+
+        ``refused`` are the rows that each verdict refuses, largest first.
+        """
+        if self.feasible is None:
+            return {"answered": self.answered}
+        order = sorted(self.failed.items(), key=lambda one: -one[1])
+        refused = {name: int(count) for name, count in order if count > 0}
+        return {"answered": self.answered, "feasible": self.feasible, "refused": refused}
+
+    @property
+    def sentence(self) -> str:
+        """Return how many rows are feasible and what refused the others; may be empty."""
+        if self.feasible is None or not self.answered:
+            return ""
+        are = "is" if self.feasible == 1 else "are"
+        said = f" {self.feasible:,} of {rows_words(self.answered)} {are} feasible"
+        refused = [f"{name} fails at {n:,}" for name, n in self.attrs["refused"].items()]
+        return f"{said}: {listing(refused)}." if refused else f"{said}."
+
+
+def rows_words(rows: int) -> str:
+    """Return a number of rows in words."""
+    return f"{rows:,} row" + ("" if rows == 1 else "s")
 
 
 @dataclasses.dataclass(eq=False)
@@ -40,6 +93,23 @@ class RowsWritten:
     units: Mapping[str, str] = dataclasses.field(default_factory=dict)
     shown: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     typed: list[list[str]] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where the rows of a chunk are, in words, and what is wrong with some."""
+
+    head: str
+    numbers: Sequence[int]
+    faults: Faults
+    block: CsvBlock | None = None  # of a file
+
+    def why(self, row: int) -> str:
+        """Return where a row is and what is wrong with it."""
+        return f"{self.head} {self.numbers[row]}: {self.faults[row][1]}"
+
+
+# ---- Tables of pandas ---------------------------------------------------------------------------
 
 
 def evaluate_rows(
@@ -66,20 +136,19 @@ def evaluate_rows(
     cells = [_plain(frame.iloc[:, number]) for number in range(len(headings))]
 
     def chunks() -> Iterator[RowChunk]:
-        size, start = Size(), 0
+        start, size = 0, sizes()
         while start < len(frame):
-            stop = min(start + size.next(), len(frame))
-            places = [f"row {number}" for number in range(start, stop)]
-            some, faults = [column[start:stop] for column in cells], Faults()
-            yield question.chunk(some, stop - start, faults, (places, faults))
-            start = stop
+            rows = range(start, min(start + next(size), len(frame)))
+            about = Place("row", rows, Faults())
+            some = [column[rows.start : rows.stop] for column in cells]
+            yield question.chunk(some, len(rows), about.faults, about)
+            start = rows.stop
 
     parts, told, verdicts = list[RowResults](), list[str](), Verdicts()
-    for answers in stream_rows(asked, _checked(chunks(), keep_going)):
-        _refuse(answers, keep_going)
-        places, faults = answers.chunk.about
-        told += [f"{p}: {faults[n][1]}" if n in faults else "" for n, p in enumerate(places)]
-        verdicts.add(answers.columns, faults)
+    for answers in _answers(asked, chunks(), keep_going):
+        about = answers.chunk.about
+        told += [about.why(n) if n in about.faults else "" for n in range(answers.chunk.size)]
+        verdicts.add(answers.columns, about.faults)
         parts.append(answers)
     bad = np.array([why != "" for why in told], bool)
     names = next((list(part.columns) for part in parts if part.columns), [])
@@ -95,14 +164,14 @@ def _plain(column: Any) -> Cells:
     """Return a column of a frame as numbers or as texts."""
     if column.dtype.kind in "iuf":
         return np.asarray(column, np.float64)
-    values = column.tolist()
-    return ["" if v is None or v != v else str(v) for v in values]
+    return ["" if v is None or v != v else str(v) for v in column.tolist()]
 
 
 def _joined(name: str, parts: Sequence[RowResults], bad: np.ndarray) -> np.ndarray:
     """Concatenate the parts of a column; bad rows become NaN or None."""
+    empty = (np.zeros(part.chunk.size, bool) for part in parts)
     column = np.concatenate(
-        [part.columns.get(name, np.zeros(part.chunk.size, bool)) for part in parts]
+        [part.columns.get(name, none) for part, none in zip(parts, empty, strict=True)]
     )
     if bad.any():
         column = column if column.dtype.kind == "f" else column.astype(object)
@@ -110,73 +179,32 @@ def _joined(name: str, parts: Sequence[RowResults], bad: np.ndarray) -> np.ndarr
     return column
 
 
-def row_problem(
-    estimator: Estimator,
-    headings: Sequence[str],
-    shared: Mapping[str, Any],
-    folder: Path,
-    where: str,
-    head: str,
-) -> RowProblem:
-    """Return the problem of a table, checked before rows are read; ``head`` locates headings."""
+def _answers(
+    estimator: Estimator, chunks: Iterator[RowChunk], keep_going: bool
+) -> Iterator[RowResults]:
+    """Yield the results of every chunk; refused rows are among its faults, or end it."""
 
-    def beside(read: Callable[[str], Any]) -> Callable[[str], Any]:
-        file = pathlib.Path(folder)
-        return lambda text: read(str(file / text) if text.endswith(".toml") else text)
+    def checked() -> Iterator[RowChunk]:
+        for chunk in chunks:
+            _check(chunk.about, keep_going)
+            yield chunk
 
-    if not dataclasses.is_dataclass(estimator.inputs):
-        raise InputError(
-            f"{estimator.name}: its inputs are no record; expected an estimator of one"
-        )
-    with _led(head):
-        columns = read_columns(estimator, headings)
-    with _led("--set"):
-        given = shared_of(estimator, shared, columns)
-    with _led(where):
-        check_complete(estimator, columns, given)
-    names = {path: beside(read) for path, read in estimator.names.items()}
-    return RowProblem(estimator, columns, given, names)
+    for answers in stream_rows(estimator, checked()):
+        about = answers.chunk.about
+        for rows, why in answers.refused:
+            for row in rows.tolist():
+                about.faults.note(row, len(about.numbers), str(why))
+        _check(about, keep_going)
+        yield answers
 
 
-@contextlib.contextmanager
-def _led(where: str) -> Iterator[None]:
-    """Prefix every error raised in the block with its location."""
-    try:
-        yield
-    except InputError as error:
-        raise refusal(where, str(error)) from error
+def _check(about: Place, keep_going: bool) -> None:
+    """Raise for the first row with an error, unless ``keep_going``."""
+    if about.faults and not keep_going:
+        raise InputError(about.why(min(about.faults)))
 
 
-def _checked(chunks: Iterator[RowChunk], keep_going: bool) -> Iterator[RowChunk]:
-    return (check_rows(chunk, keep_going) for chunk in chunks)
-
-
-def _refuse(answers: RowResults, keep_going: bool) -> None:
-    """Record the rows that the estimator cannot evaluate, or raise for the first of them."""
-    places, faults = answers.chunk.about[:2]
-    for rows, why in sorted(answers.refused, key=lambda one: int(one[0][0])):
-        if not keep_going:
-            raise refusal(places[int(rows[0])], str(why))
-        for row in rows.tolist():
-            faults.note(row, len(places), str(why))
-
-
-class _Places(Sequence[str]):
-    """The location of each row of a file, in words."""
-
-    def __init__(self, path: str, lines: Sequence[int]) -> None:
-        self.path, self.lines = path, lines
-
-    def __len__(self) -> int:
-        return len(self.lines)
-
-    def __getitem__(self, row: Any) -> Any:
-        return f"{self.path}: line {self.lines[row]}"
-
-
-def places_of(path: str, block: CsvBlock) -> Sequence[str]:
-    """Return where each row of a block is, in words."""
-    return _Places(path, block.lines)
+# ---- Files --------------------------------------------------------------------------------------
 
 
 def evaluate_file(
@@ -186,30 +214,21 @@ def evaluate_file(
     settings: Mapping[str, Any] | None = None,
     keep_going: bool = False,
     progress: Progress | None = None,
-    elsewhere: Elsewhere | None = None,
 ) -> RowsWritten:
     """Evaluate every row of a CSV file; write the rows with their results to ``output``.
 
     ``progress`` receives (done, all) rows; all is estimated from the share of the file read so far.
-    ``elsewhere`` has other processes evaluate the rows.
     An interrupted run leaves its finished rows beside ``output`` (``NAME.partial.csv``).
     Raises: InputError naming the file, the line and the column that cannot be used.
     """
     if output is not None:
         _check_output(output, path)
     with open_rows(path) as file, contextlib.ExitStack() as stack:
-        folder = pathlib.Path(path).parent
-        where = (file.path, f"{file.path}: line 1")
+        folder, where = pathlib.Path(path).parent, (file.path, f"{file.path}: line 1")
         question = row_problem(estimator, file.headings, settings or {}, folder, *where)
         write = stack.enter_context(partial_file(output)) if output is not None else None
-        done = RowsWritten(headings=file.headings)
-        page = Page(file, keep_going)
-        if elsewhere is None:
-            found = stream_rows(estimator, _checked(_chunks(file, question), keep_going))
-        else:
-            found = stack.enter_context(contextlib.closing(elsewhere(file, keep_going)))
-        for answers in found:
-            _refuse(answers, keep_going)
+        done, page = RowsWritten(headings=file.headings), Page(file, keep_going)
+        for answers in _answers(estimator, _chunks(file, question), keep_going):
             _count(done, answers)
             if write is not None:
                 page.write(answers, write)
@@ -234,39 +253,96 @@ def _check_output(output: Path, path: Path) -> None:
 
 
 def _chunks(file: RowFile, question: RowProblem) -> Iterator[RowChunk]:
-    size = Size()
-    while (block := file.take(size.next())) is not None:
-        yield chunk_of_block(question, file.path, block)
-
-
-def chunk_of_block(question: RowProblem, path: str, block: CsvBlock) -> RowChunk:
-    """Return the rows of a block of a file in groups, with their places and their faults."""
-    faults = Faults()
-    for row, why in block.ragged.items():
-        faults.note(row, -1, why)
-    about = (places_of(path, block), faults, block)
-    return question.chunk(block.cells, len(block.typed), faults, about)
-
-
-def check_rows(chunk: RowChunk, keep_going: bool) -> RowChunk:
-    """Return a chunk; raise at the first row with an error, unless ``keep_going``."""
-    places, faults = chunk.about[:2]
-    if faults and not keep_going:
-        row = min(faults)
-        raise refusal(places[row], faults[row][1])
-    return chunk
+    size = sizes()
+    while (block := file.take(next(size))) is not None:
+        faults = Faults({row: (-1, why) for row, why in block.ragged.items()})
+        about = Place(f"{file.path}: line", block.lines, faults, block)
+        yield question.chunk(block.cells, len(block.typed), faults, about)
 
 
 def _count(done: RowsWritten, answers: RowResults) -> None:
     """Add a chunk's results to the outcome of a file."""
-    places, faults, block = answers.chunk.about
+    about = answers.chunk.about
+    faults = about.faults
     if faults and not done.first:
-        done.first = f"{places[min(faults)]}: {faults[min(faults)][1]}"
+        done.first = about.why(min(faults))
     done.rows += answers.chunk.size
     done.passed += len(faults)
     done.units = {**done.units, **answers.units}
     done.verdicts.add(answers.columns, faults)
     for row in range(min(answers.chunk.size, SHOWN - len(done.shown))):
-        done.typed.append([column[row] for column in block.cells])
+        done.typed.append([column[row] for column in about.block.cells])
         values = {name: column[row] for name, column in answers.columns.items()}
         done.shown.append({ERROR: faults[row][1]} if row in faults else values)
+
+
+def result_name(name: str, headings: Sequence[str]) -> str:
+    """Return the column name of a result, distinct from the headings of the table."""
+    return f"result.{name}" if name in headings else name
+
+
+class Page:
+    """The rows of a file with their results, as texts: cells as typed, numbers with all digits."""
+
+    def __init__(self, file: RowFile, keep_going: bool) -> None:
+        self.file, self.keep_going = file, keep_going
+        self.names: list[str] | None = None
+        self.waiting: list[RowResults] = []  # chunks before the first one with results
+
+    def write(self, answers: RowResults, write: Write) -> None:
+        """Write a chunk, with the header and the chunks that waited before the first results."""
+        self.waiting.append(answers)
+        if answers.columns or self.names is not None:
+            self._flush(list(answers.columns), write)
+
+    def end(self, write: Write) -> None:
+        """Write the rows still waiting."""
+        if self.waiting:
+            self._flush([], write)
+
+    def _flush(self, names: list[str], write: Write) -> None:
+        if self.names is None:
+            self.names = names
+            added = [*names, *([ERROR] if self.keep_going else [])]
+            heads = [result_name(name, self.file.headings) for name in added]
+            write(f"{','.join([self.file.head, *heads])}\n", 0)
+        if names and names != self.names:
+            raise InputError("rows with other results than those before; expected them apart")
+        for answers in self.waiting:
+            write(self._text(answers), answers.chunk.size)
+        self.waiting = []
+
+    def _text(self, answers: RowResults) -> str:
+        about, size = answers.chunk.about, answers.chunk.size
+        added: list[list[str]] = []
+        for name in self.names or []:
+            values = answers.columns.get(name)
+            cells = [""] * size if values is None else texts(values)
+            for row in about.faults:
+                cells[row] = ""
+            added.append(cells)
+        if self.keep_going:
+            said = (csv_line([about.why(n)]) if n in about.faults else "" for n in range(size))
+            added.append([*said])
+        return "\n".join(map(",".join, zip(about.block.typed, *added, strict=True))) + "\n"
+
+
+def texts(column: np.ndarray) -> list[str]:
+    """Return numbers as texts that parse back to the same values; empty for NaN.
+
+    >>> texts(np.array([0.1, np.nan])), texts(np.array([True, False]))
+    (['0.1', ''], ['true', 'false'])
+    """
+    if column.dtype.kind == "b":
+        return TRUTH[column.astype(np.int64)].tolist()
+    values = column.tolist()
+    some = values[:ALIKE]
+    if len(values) > ALIKE and len(set(some)) < ALIKE // 2:
+        table = {value: repr(value) for value in set(values)}
+        found = list(map(table.__getitem__, values))
+    else:
+        found = list(map(repr, values))
+    if column.dtype.kind == "f":
+        for row in np.flatnonzero(np.isnan(column)).tolist():
+            found[row] = ""
+    return found

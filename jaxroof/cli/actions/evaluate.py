@@ -2,17 +2,13 @@
 
 import pathlib
 import time
-from functools import partial
 
-from jaxroof.analyses.rows.elsewhere import rows_elsewhere
 from jaxroof.analyses.rows.evaluate import evaluate_file
 from jaxroof.cli.actions.arguments import parse_pairs
-from jaxroof.cli.actions.cluster import cluster_of
 from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.actions.evaluate_measured import evaluate_measured
 from jaxroof.cli.actions.outputs import report_written
 from jaxroof.cli.progress import progress_bar
-from jaxroof.engine.runs.cluster import check_cluster
 from jaxroof.errors import refusal
 from jaxroof.estimators.plugins import estimator_of
 from jaxroof.views.text.rows import rows_sentence, rows_table
@@ -27,18 +23,12 @@ def evaluate_command(
     sets: tuple[str, ...],
     schema: str | None,
     chip: str | None,
-    workers: int | None = None,
-    scheduler: str | None = None,
 ) -> None:
     """Evaluate a file of rows; print the first ones or write them all.
 
     Raises: InputError for rows or settings that cannot be used, and if no row has results.
     """
-    cluster = cluster_of(workers, scheduler)
     if schema is not None:
-        if cluster is not None:
-            said = "of rows of an estimator's own; measured runs are evaluated here"
-            raise refusal("workers and scheduler", f"{said}, expected neither")
         if sets:
             raise refusal("--set", f"{sets[0]}: a measured run is as it was; leave it out")
         evaluate_measured(estimator, file, output, schema, chip)
@@ -47,13 +37,9 @@ def evaluate_command(
         raise refusal("--chip", f"{chip}: for measured runs; expected --schema measured beside it")
     here = pathlib.Path.cwd()
     asked, settings = estimator_of(estimator, here, trust=True), parse_pairs("--set", sets)
-    elsewhere = None
-    if cluster is not None:
-        check_cluster(cluster)
-        elsewhere = partial(rows_elsewhere, cluster, estimator, here, settings)
     start = time.perf_counter()
     with progress_bar() as progress:
-        done = evaluate_file(asked, file, output, settings, keep_going, progress, elsewhere)
+        done = evaluate_file(asked, file, output, settings, keep_going, progress)
     took = time.perf_counter() - start
     page = console()
     if output is None:

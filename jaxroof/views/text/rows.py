@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from jaxroof.analyses.rows.verdicts import Verdicts, rows_words
+from jaxroof.analyses.rows.evaluate import Verdicts, rows_words
 from jaxroof.units import show
 from jaxroof.views.text.tables import plain_table
 

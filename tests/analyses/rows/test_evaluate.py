@@ -13,7 +13,6 @@ import sys
 import time
 
 import golden_rows as golden
-import jax
 import numpy as np
 import pandas as pd
 import pytest
@@ -24,15 +23,13 @@ from places import ROOT
 
 import jaxroof as jr
 from jaxroof import estimators
-from jaxroof.analyses.rows.cells import Faults, RowProblem
-from jaxroof.analyses.rows.columns import check_complete, path_of, read_columns
-from jaxroof.analyses.rows.evaluate import evaluate_rows
-from jaxroof.analyses.rows.verdicts import Verdicts
+from jaxroof.analyses.rows.columns import Faults, check_complete, path_of, read_columns
+from jaxroof.analyses.rows.evaluate import Verdicts, evaluate_rows
+from jaxroof.analyses.rows.problem import RowProblem
 from jaxroof.cli import process
 from jaxroof.engine.grid import executor as executors
 from jaxroof.engine.grid.executor import EXECUTORS, JAX
 from jaxroof.engine.grid.question import resolve
-from jaxroof.engine.runs import row_programs
 from jaxroof.engine.runs import row_stream as rows
 from jaxroof.errors import InputError
 from jaxroof.io import csv_blocks as row_files
@@ -131,7 +128,6 @@ def test_golden_plans_mixed_row_by_row(jaxroof, tmp_path, monkeypatch):
     """Systems by name, splits by name, quoted notes, over the borders of chunks and pieces."""
     monkeypatch.setattr(rows, "FIRST", 1000)
     monkeypatch.setattr(rows, "LAST", 1000)
-    monkeypatch.setattr(row_programs, "MOST", 128)
     table, expected = golden_table()
     write(tmp_path / "rows.csv", table)
     said = jaxroof("evaluate published rows.csv -o out.csv --set model=gpt3-1t")
@@ -257,7 +253,7 @@ def test_every_estimator_can_be_asked_by_rows(name):
         pytest.skip("no example")
     known = {path: float(value) for path, _, value in leaves(estimator.example())}
     columns = read_columns(estimator, list(known))
-    asked, faults = RowProblem(estimator, columns, {}, {}), Faults()
+    asked, faults = RowProblem(estimator, columns, {}), Faults()
     chunk = asked.chunk([[repr(v)] * 2 for v in known.values()], 2, faults)
     assert not faults
     assert len(chunk.groups) == 1
@@ -278,14 +274,9 @@ def test_answers_are_the_same_however_rows_are_cut(ring, tmp_path, monkeypatch):
     }
     write(tmp_path / "rows.csv", table)
     text, answers = (tmp_path / "rows.csv").read_text(), []
-    for first, last, most, bytes_read in (
-        (16, 4096, 4096, 1 << 22),
-        (7, 7, 4, 100),
-        (999, 999, 64, 5),
-    ):
+    for first, last, bytes_read in ((16, 4096, 1 << 22), (7, 7, 100), (999, 999, 5)):
         monkeypatch.setattr(rows, "FIRST", first)
         monkeypatch.setattr(rows, "LAST", last)
-        monkeypatch.setattr(row_programs, "MOST", most)
         monkeypatch.setattr(row_files, "BYTES", bytes_read)
         assert ring(text, "-o out.csv").code == 0
         answers.append((tmp_path / "out.csv").read_text())
@@ -293,25 +284,6 @@ def test_answers_are_the_same_however_rows_are_cut(ring, tmp_path, monkeypatch):
     found = read(tmp_path / "out.csv")
     np.testing.assert_array_equal(found["message"], message)
     np.testing.assert_allclose(found["time"], taken(message, ranks, 50e9), rtol=1e-12, atol=0)
-
-
-def test_a_heavy_program_gets_smaller_pieces(monkeypatch):
-    """Pieces are cut until what a program needs beside its results is small."""
-    wide = jr.Estimator(
-        step=lambda inputs, recipe: {"sum": jax.numpy.sort(_outer(inputs.ranks)).sum(axis=-1)},
-        inputs=_ring_inputs(),
-        name="wide",
-    )
-    monkeypatch.setattr(row_programs, "SCRATCH", 1 << 14)
-    frame = pd.DataFrame({"ranks": np.arange(2.0, 18.0)})
-    found = evaluate_rows(wide, frame, message=1, bandwidth=1)
-    np.testing.assert_allclose(found["sum"], np.arange(2.0, 18.0) * 499.5 * 1000, rtol=1e-12)
-
-
-def _outer(ranks):
-    return jax.numpy.expand_dims(jax.numpy.asarray(ranks), -1) * jax.numpy.expand_dims(
-        jax.numpy.arange(1000.0), range(jax.numpy.ndim(ranks))
-    )
 
 
 def _ring_inputs():
@@ -359,7 +331,6 @@ def test_numbers_are_those_of_the_text_to_the_last_bit(ring, tmp_path):
         jr.Estimator(step=lambda i, r: {"m": i.message}, inputs=_ring_inputs()),
         read_columns(jr.Estimator(step=print, inputs=_ring_inputs()), ["message [GB]"]),
         {"ranks": 2.0, "bandwidth": 1.0},
-        {},
     )
     faults = Faults()
     chunk = asked.chunk([frame["message [GB]"].tolist()], len(cells), faults)
@@ -570,7 +541,7 @@ def test_a_patched_table_is_read_or_refused(place, cut, patch, size, scope):
         file = row_files.RowFile(io.BytesIO(bytes(data)), "rows.csv")
         columns = read_columns(scope, file.headings)
         check_complete(scope, columns, {})
-        asked = RowProblem(scope, columns, {}, {})
+        asked = RowProblem(scope, columns, {})
         while (block := file.take(size)) is not None:
             faults = Faults()
             for row, why in block.ragged.items():
