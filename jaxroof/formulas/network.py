@@ -67,6 +67,16 @@ def placed(network: Network, members: Number, inner: Number = 1.0) -> Group:
     return Group(members, tuple(smaller(larger(t.domain / inner, 1.0), members) for t in below))
 
 
+def pair(network: Network, span: Number) -> Group:
+    """Return two ranks at the ends of ``span`` accelerators: inside a domain that holds them all.
+
+    >>> tiers = (Tier(8.0, 1.0, 0.0), Tier(0.0, 1.0, 0.0))
+    >>> [float(pair(Network(tiers), span).inside[0]) for span in (8.0, 9.0)]
+    [2.0, 1.0]
+    """
+    return Group(2.0, tuple(where(span > t.domain, 1.0, 2.0) for t in network.tiers[:-1]))
+
+
 def others(members: Number) -> Number:
     """Return (g - 1) / g, the share of a buffer that the other members of a group hold."""
     return (members - 1.0) / members
