@@ -15,8 +15,7 @@ from jaxroof.engine.search.one_machine import OneMachine, with_plans
 from jaxroof.engine.search.problem import check_top
 from jaxroof.engine.search.ranked_plans import Whole, as_variables, fields_of, ranked_plans
 from jaxroof.errors import InputError
-from jaxroof.estimators.training.envelope import inside, reasons_outside
-from jaxroof.estimators.training.interval import REGIMES, of_own_runs
+from jaxroof.estimators.training.interval import REGIMES, inside, of_own_runs, reasons_outside
 from jaxroof.estimators.training.plan_time import plan_time
 from jaxroof.estimators.training.step import training
 from jaxroof.records import with_named_absences

@@ -4,6 +4,7 @@ Source: docs/models/training_step_today.md, section 12.
 """
 
 import statistics
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,8 +52,6 @@ def regime(routed: Number, low_precision: Number, calibrated: Number) -> Number:
     inside the envelope of what was measured.
 
     Assumes: experts have the widest interval at 80 %, so they come first, whatever the software.
-    Units: all [1] -> [1].
-    Source: docs/models/training_step_today.md, section 12.
 
     >>> [REGIMES[int(regime(0.0, bits, known))].words for bits, known in ((0.0, 1.0), (1.0, 0.0))]
     ['dense, 16 bit', 'not calibrated']
@@ -79,7 +78,6 @@ def half_width_within_source(place: Number) -> Number:
     """Return the half width at 80 % where a run of the same software and chip is known.
 
     Assumes: the prediction was divided by the ratio of predicted to measured of such runs.
-    Source: docs/models/training_step_today.md, section 12.
 
     >>> float(half_width_within_source(2.0))
     0.16
@@ -97,9 +95,6 @@ def interval(step_time: Number, place: Number, level: int = LEVEL) -> Interval:
     """Return the bounds of a step time in a regime.
 
     low = t exp(-h), high = t exp(h)
-
-    Units: step_time [s] -> [s].
-    Source: docs/models/training_step_today.md, section 12.
 
     >>> [round(float(value), 3) for value in interval(10.0, 0.0)]
     [8.905, 11.23]
@@ -125,8 +120,6 @@ def chance_sooner(one: Uncertain, other: Uncertain) -> Any:
     the same software are known; what the whole one has more is the software's error, the same for
     both steps as far as both have it, and cancels. Of 4,079 pairs of packaged rows of one source
     and model on different chips or at different precisions, 84 % lie inside the 80 % of this.
-    Units: -> [1].
-    Source: docs/models/training_step_today.md, section 12.
 
     >>> round(float(chance_sooner(Uncertain(9.0, 0.116, 0.0), Uncertain(10.0, 0.116, 0.0))), 2)
     0.87
@@ -160,9 +153,6 @@ def interval_of_runs(
     offload, inside the envelope), and what one's own runs support, which goes before the regime's
     half width for plans of their kind.
 
-    Units: step_time [s] -> [s]; all others [1].
-    Source: docs/models/training_step_today.md, section 12.
-
     >>> own = OwnRuns(0.2, 0.0, 0.0)
     >>> for measured in (1.0, 0.0):
     ...     found, place = interval_of_runs(10.0, 0.0, 0.0, 1.0, measured, own)
@@ -184,3 +174,47 @@ def of_own_runs(low: Any, high: Any, place: Any) -> Any:
     """
     width = np.log(np.asarray(high) / np.asarray(low))
     return np.abs(width - 2.0 * np.asarray(half_width(place))) > ROUNDING
+
+
+# ---- The envelope of what was measured -----------------------------------------------------------
+
+MOST_GPUS = 16384.0  # accelerators: Llama 3.1 405B on H100s (papers_and_automodel)
+LONGEST_SEQUENCE = 1048576.0  # tokens: Llama 3 8B on H100s (nemo_releases)
+WIDEST_TENSOR = 8.0  # ranks of a tensor group in one fast domain, on any chip
+
+
+def inside(gpus: Number, tensor: Number, sequence: Number, fast_domain: Number) -> Number:
+    """Return 1 for plans within the extent of what was measured, else 0.
+
+    Plans outside of it have the interval of no measured kind. A test derives the limits from the
+    rows under jaxroof/validation.
+
+    Assumes: a tensor group that leaves its fast domain was not measured with messages that
+    overlap (four runs of vTrain on A100s, without overlap, are all there are).
+
+    >>> [float(inside(gpus, 8.0, 8192.0, 8.0)) for gpus in (16384.0, 16385.0)]
+    [1.0, 0.0]
+    >>> [float(inside(64.0, tensor, 8192.0, 4.0)) for tensor in (4.0, 8.0)]
+    [1.0, 0.0]
+    """
+    narrow = (tensor <= fast_domain) & (tensor <= WIDEST_TENSOR)
+    measured = (gpus <= MOST_GPUS) & (sequence <= LONGEST_SEQUENCE) & narrow
+    return where(measured, 1.0, 0.0)
+
+
+def reasons_outside(
+    gpus: float, tensor: float, sequence: float, fast_domain: float
+) -> Iterator[str]:
+    """Yield in words what of a plan was never measured.
+
+    >>> list(reasons_outside(20480.0, 8.0, 8192.0, 8.0))
+    ['20,480 accelerators (measured: up to 16,384)']
+    """
+    if gpus > MOST_GPUS:
+        yield f"{gpus:,.0f} accelerators (measured: up to {MOST_GPUS:,.0f})"
+    if sequence > LONGEST_SEQUENCE:
+        yield f"sequences of {sequence:,.0f} tokens (measured: up to {LONGEST_SEQUENCE:,.0f})"
+    if tensor > fast_domain:
+        yield f"tensor groups of {tensor:,.0f} over fast domains of {fast_domain:,.0f}"
+    elif tensor > WIDEST_TENSOR:
+        yield f"tensor groups of {tensor:,.0f} (measured: up to {WIDEST_TENSOR:,.0f})"

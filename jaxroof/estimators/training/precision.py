@@ -4,7 +4,7 @@ Source: docs/models/parameters_flops_memory.md, sections 4.4 and 4.5.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxroof import catalog
 from jaxroof.catalog.lookup import chip_name, with_chip
@@ -13,29 +13,30 @@ from jaxroof.errors import InputError, NoAnswer, refusal, shown, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.settings import Named
 
+
+class Format(NamedTuple):
+    """What a number format stands for; flags that it lacks are 0."""
+
+    saved: float  # bytes of a saved input of a product
+    weights: Mapping[str, float]  # by chips that have it: bytes of a weight with its copies
+    flags: tuple[str, ...] = ()  # of the software
+
+
 BF16 = "bf16"
-MEMORY = {  # bytes of a weight with its copies (None: by chip), and of a saved input of a product
-    BF16: (2.0, 2.0),
-    "fp8": (None, 1.0),
-    "mxfp8": (2.0625, 1.03125),  # both directions, a scale a block of 32
-    "nvfp4": (3.125, 0.5625),  # bf16 primary weights with cached copies
+_BLACKWELL = ("blackwell", "blackwell-ultra")
+BEFORE = "ampere"  # a chip with neither 8-bit nor 4-bit rates
+FORMATS = {
+    BF16: Format(2.0, dict.fromkeys((BEFORE, "hopper", *_BLACKWELL), 2.0)),
+    # Hopper has a transposed copy
+    "fp8": Format(1.0, {"hopper": 2.0, **dict.fromkeys(_BLACKWELL, 1.0)}, ("fp8",)),
+    # both directions, a scale a block of 32
+    "mxfp8": Format(1.03125, dict.fromkeys(_BLACKWELL, 2.0625), ("fp8", "micro_scaled")),
+    # bf16 primary weights with cached copies
+    "nvfp4": Format(0.5625, dict.fromkeys(_BLACKWELL, 3.125), ("fp4",)),
 }
-NATIVE = {  # chips that have products at a number format
-    "fp8": ("hopper", "blackwell", "blackwell-ultra"),
-    "mxfp8": ("blackwell", "blackwell-ultra"),
-    "nvfp4": ("blackwell", "blackwell-ultra"),
-}
-FP8_WEIGHT = {
-    "hopper": 2.0,
-    "blackwell": 1.0,
-    "blackwell-ultra": 1.0,
-}  # Hopper has a transposed copy
-TIME = {"fp8": {"fp8": 1.0}, "mxfp8": {"fp8": 1.0, "micro_scaled": 1.0}, "nvfp4": {"fp4": 1.0}}
-FLAGS = ("fp8", "micro_scaled", "fp4")  # of the software, 0 where products have 16 bits
+FLAGS = ("fp8", "micro_scaled", "fp4")
 MACHINE = "machine"  # the axis of systems whose settings differ too
 PRECISION, CHIP = "precision", "chip"
-BY_RATE = ("blackwell", "hopper")  # chips with 4-bit and with 8-bit rates
-BEFORE = "ampere"  # a chip with neither
 Tables = dict[str, dict[str, Any]]  # the axes: name -> path -> values
 
 
@@ -68,7 +69,6 @@ def expand_settings(timed: bool) -> Callable[..., tuple[dict[str, Any], Tables]]
     ``precision`` is a number format, ``chip`` another chip of the system: a name, a file or a
     record. ``timed`` says whether the inputs have a software.
     """
-    of_formats = expand_precision(timed)
 
     def expand(settings: dict[str, Any], tables: Tables, machine: Any) -> tuple[Any, Tables]:
         rest = {
@@ -76,7 +76,7 @@ def expand_settings(timed: bool) -> Callable[..., tuple[dict[str, Any], Tables]]
             for name, value in settings.items()
             if name != CHIP
         }
-        found, tables = of_formats(rest, tables, machine)
+        found, tables = _with_formats(rest, tables, machine, timed)
         if settings.get(CHIP) is None:
             return found, tables
         if "system" in _places(tables):
@@ -87,37 +87,34 @@ def expand_settings(timed: bool) -> Callable[..., tuple[dict[str, Any], Tables]]
     return expand
 
 
-def expand_precision(timed: bool) -> Callable[..., tuple[dict[str, Any], Tables]]:
-    """Return the function that replaces the precision in settings and axes of a question.
+def _with_formats(
+    settings: dict[str, Any], tables: Tables, machine: Any, timed: bool
+) -> tuple[dict[str, Any], Tables]:
+    """Return settings and axes with the precision replaced by what it stands for.
 
-    ``timed`` says whether the inputs have a software. What a format stands for may differ between
-    systems, so that what differs moves with them.
+    That may differ between systems; what differs moves with them.
     """
-
-    def expand(settings: dict[str, Any], tables: Tables, machine: Any) -> tuple[Any, Tables]:
-        asked, moves = settings.get(PRECISION), PRECISION in _places(tables)
-        rest = {name: value for name, value in settings.items() if name != PRECISION}
-        if asked is None and not moves:
-            return settings, tables
-        if asked is not None and moves:
-            raise refusal(PRECISION, "given beside the axes too; expected it once")
-        place = _place(tables)
-        if not place:
-            return {**_fields(asked, machine, timed), **rest}, tables
-        points = _points(tables[place], asked, machine)
-        known = {point: _fields(*point, timed) for point in dict.fromkeys(points)}
-        each = [{**known[point], **rest} for point in points]
-        shared, differ = settings_by_system(each)
-        if not moves and not differ:
-            return shared, tables
-        if not differ:  # one format all along the axis
-            differ = {path: [one[path] for one in each] for path in each[0] if path not in rest}
-        named = Named(tuple(str(one) for one, _ in points), differ)
-        others = {key: table for key, table in tables.items() if key != place}
-        name = MACHINE if place == "system" else place
-        return shared, {**others, name: {**tables[place], PRECISION: named}}
-
-    return expand
+    asked, moves = settings.get(PRECISION), PRECISION in _places(tables)
+    rest = {name: value for name, value in settings.items() if name != PRECISION}
+    if asked is None and not moves:
+        return settings, tables
+    if asked is not None and moves:
+        raise refusal(PRECISION, "given beside the axes too; expected it once")
+    place = _place(tables)
+    if not place:
+        return {**_fields(asked, machine, timed), **rest}, tables
+    points = _points(tables[place], asked, machine)
+    known = {point: _fields(*point, timed) for point in dict.fromkeys(points)}
+    each = [{**known[point], **rest} for point in points]
+    shared, differ = settings_by_system(each)
+    if not moves and not differ:
+        return shared, tables
+    if not differ:  # one format all along the axis
+        differ = {path: [one[path] for one in each] for path in each[0] if path not in rest}
+    named = Named(tuple(str(one) for one, _ in points), differ)
+    others = {key: table for key, table in tables.items() if key != place}
+    name = MACHINE if place == "system" else place
+    return shared, {**others, name: {**tables[place], PRECISION: named}}
 
 
 def settings_by_system(
@@ -180,15 +177,21 @@ def _fields(name: Any, system: Any, timed: bool) -> dict[str, float]:
 
     Raises: InputError for an unknown format, or one that the chip of the system lacks.
     """
-    if name not in MEMORY:
-        raise unknown(PRECISION, name, "number format", MEMORY)
-    chip = _generation(system)
-    _check_native(str(name), system, chip)
-    weight, saved = MEMORY[name]
-    if weight is None:
-        weight = _fp8_weight(system, chip)
-    flags = {f"software.{flag}": TIME.get(name, {}).get(flag, 0.0) for flag in FLAGS}
+    if name not in FORMATS:
+        raise unknown(PRECISION, name, "number format", FORMATS)
+    saved, weights, own = FORMATS[name]
+    chip, record = _generation(system), isinstance(system, System)
+    if chip is None and len({*weights.values()}) > 1:
+        whose = "this system" if record else system
+        known = "expected a system of Hopper or Blackwell, or precision=bf16 with weight_bytes"
+        raise NoAnswer(f"{PRECISION}: {name}: not known for {whose}; {known}")
+    if chip is not None and own and chip not in weights:
+        able = "bf16, fp8 or a system of Blackwell" if chip == "hopper" else "bf16"
+        whose = "the system" if record else system
+        raise NoAnswer(f"{PRECISION}: {name}: {whose} has no products at it; expected {able}")
+    weight = weights.get(chip or "", next(iter(weights.values())))
     memory = {"states.weight_bytes": weight, "activations.linear_input_bytes": saved}
+    flags = {f"software.{flag}": float(flag in own) for flag in FLAGS}
     return {**memory, **(flags if timed else {})}
 
 
@@ -201,30 +204,9 @@ def _generation(system: Any) -> str | None:
     if isinstance(system, System):
         if system.chip is None:
             return None
-        few = system.chip.fp4_flops, system.chip.fp8_flops
-        return next((n for n, rate in zip(BY_RATE, few, strict=True) if rate > 0.0), BEFORE)
+        few_bits = {"blackwell": system.chip.fp4_flops, "hopper": system.chip.fp8_flops}
+        return next((name for name, rate in few_bits.items() if rate > 0.0), BEFORE)
     try:
         return chip_name(catalog.base_of("systems", system) or system)
     except (InputError, TypeError):
         return None
-
-
-def _check_native(name: str, system: Any, chip: str | None) -> None:
-    """Check that a chip, where it is known, has a number format.
-
-    Raises: InputError for one that it lacks.
-    """
-    if chip is None or chip in NATIVE.get(name, (chip,)):
-        return
-    able = "expected bf16, fp8 or a system of Blackwell" if chip == "hopper" else "expected bf16"
-    whose = "the system" if isinstance(system, System) else system
-    raise NoAnswer(f"{PRECISION}: {name}: {whose} has no products at it; {able}")
-
-
-def _fp8_weight(system: Any, chip: str | None) -> float:
-    """Return the bytes of an FP8 weight on a chip, with the copy that it may need."""
-    if chip in FP8_WEIGHT:
-        return FP8_WEIGHT[chip]
-    whose = "this system" if isinstance(system, System) else system
-    known = "expected a system of Hopper or Blackwell, or precision=bf16 with weight_bytes"
-    raise NoAnswer(f"{PRECISION}: fp8: not known for {whose}; {known}")

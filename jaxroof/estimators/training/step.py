@@ -8,8 +8,8 @@ from jaxroof.catalog.chip import Chip
 from jaxroof.estimator import Estimator, details_in
 from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.estimators.training import interval as bounds
-from jaxroof.estimators.training.envelope import inside
 from jaxroof.estimators.training.inputs import SHORTHAND, TrainingInputs, TrainingPlan
+from jaxroof.estimators.training.interval import inside
 from jaxroof.estimators.training.legality import verdicts
 from jaxroof.estimators.training.memory_step import (
     all_of,

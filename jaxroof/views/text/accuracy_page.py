@@ -5,8 +5,14 @@ from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
-from jaxroof.estimators.training.envelope import LONGEST_SEQUENCE, MOST_GPUS, WIDEST_TENSOR
-from jaxroof.estimators.training.interval import LEVELS, REGIMES, WITHIN_SOURCE
+from jaxroof.estimators.training.interval import (
+    LEVELS,
+    LONGEST_SEQUENCE,
+    MOST_GPUS,
+    REGIMES,
+    WIDEST_TENSOR,
+    WITHIN_SOURCE,
+)
 from jaxroof.units import seconds
 from jaxroof.validation.calibration.fit import FOLDS, MOST_PLANS, TOLD
 from jaxroof.validation.calibration.intervals import FEWEST_OF_ANOTHER_CHIP

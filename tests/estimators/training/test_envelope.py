@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from jaxroof.estimators.training import envelope
+from jaxroof.estimators.training import interval as envelope
 from jaxroof.estimators.training.interval import REGIMES, WORDS
 from jaxroof.estimators.training.step import example, training
 from jaxroof.records import get_at, replace_at
