@@ -30,20 +30,12 @@ from jaxroof.formulas.arithmetic import where
 from jaxroof.records import replace_at
 from jaxroof.settings import choose
 from jaxroof.structure import map_numbers
-from jaxroof.validation.rows import Rows, measured, note, taken
-from jaxroof.validation.scores import about, furthest, packaged_rows
-from jaxroof.validation.sources import peer_errors
+from jaxroof.validation.rows import Rows, about, furthest, measured, note, taken
+from jaxroof.validation.sources import packaged_rows, peer_errors
 
 NUMBERS = ("allocated", "active", "reserved", "device")
 THREE = {"allocated": "peak_allocated", "reserved": "reserved", "device": "device"}
-BESIDE = (
-    "#software",
-    "#modules",
-    "#layer_split",
-    "#loss",
-    "#ends",
-    "#compiled",
-)  # beside the inputs
+BESIDE = ("#software", "#modules", "#layer_split", "#loss", "#ends", "#compiled")
 FSDP2 = "fsdp2"
 FRAGMENTATION_2021 = 0.22  # reserved over allocated, mean of 127 stages
 OF_2021 = {"allocated": "-5 to +1 %", "reserved": "± 13 %", "device": "± 15 %"}

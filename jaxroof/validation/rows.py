@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import os
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -203,3 +203,38 @@ def taken(group: RowGroup, here: np.ndarray) -> RowGroup:
         return value[here] if np.ndim(value) else value
 
     return RowGroup(group.rows[here], map_numbers(some, group.inputs), group.recipe)
+
+
+# ---- Answers to rows: what step times and memory have in common ----------------------------------
+
+
+class Reason(NamedTuple):
+    """Rows that were not answered for the same reason."""
+
+    source: str
+    reason: str
+    rows: int
+
+
+def about(rows: Rows) -> pd.DataFrame:
+    """Return what names rows: a table to which answers are added."""
+    columns = {name: rows.note(f"#{name}") for name in ("model", "machine", "chip", "group")}
+    names = {"source": rows.note(FROM), "id": rows.note("id"), **columns}
+    return pd.DataFrame(names, index=pd.RangeIndex(len(rows.frame)))
+
+
+def reasons(found: pd.DataFrame) -> list[Reason]:
+    """Return why rows were not answered, or not compared, the commonest reason first."""
+    said = found[found["reason"] != ""]
+    counted = collections.Counter(zip(said["source"], said["reason"], strict=True))
+    every = [Reason(source, reason, rows) for (source, reason), rows in counted.items()]
+    return sorted(every, key=lambda one: -one.rows)
+
+
+def furthest(found: pd.DataFrame, sizes: Iterable[float], most: int) -> pd.DataFrame:
+    """Return the rows of the largest sizes, one of each configuration."""
+    order = np.argsort(-np.asarray(sizes, float), kind="stable")
+    ordered = found.iloc[order]
+    group = ordered["group"].where(ordered["group"] != "", ordered["id"])
+    once = ~pd.DataFrame({"source": ordered["source"], "group": group}).duplicated()
+    return ordered[once][:most]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from jaxroof.errors import unknown
-from jaxroof.validation.rows import table
+from jaxroof.validation.rows import Rows, joined, rows_of, table
 
 NOTHING = "nothing"  # with which `fitted` begins for a source that the fit never saw
 PEER = "simumax_b200_peer_errors"
@@ -50,6 +50,15 @@ def packaged(of: str, name: str) -> pd.DataFrame:
         what = {"steps": "measured steps", "memory": "measured memory"}[of]
         raise unknown("--source", name, f"source of {what}", sources(of))
     return table(io.BytesIO(_unpacked(f"{of}/{name}")), name)
+
+
+def packaged_rows(of: str, source: str | None = None) -> Rows:
+    """Return all packaged rows of ``steps`` or ``memory``, or those of one source.
+
+    Raises: InputError for a source that there is not, with the nearest name.
+    """
+    names = list(sources(of)) if source is None else [source]
+    return joined({name: rows_of(packaged(of, name)) for name in names})
 
 
 def peer_errors() -> dict[str, float]:

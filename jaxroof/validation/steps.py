@@ -11,8 +11,8 @@ from jaxroof.errors import InputError
 from jaxroof.estimators.training.interval import REGIMES, of_own_runs
 from jaxroof.estimators.training.report import TrainingReport
 from jaxroof.estimators.training.step import training
-from jaxroof.validation.rows import MEASURED_STEP, Rows, measured
-from jaxroof.validation.scores import about, furthest, packaged_rows
+from jaxroof.validation.rows import MEASURED_STEP, Rows, about, furthest, measured
+from jaxroof.validation.sources import packaged_rows
 
 PARTS = tuple(
     f.name for f in dataclasses.fields(TrainingReport) if f.metadata["part_of"] == "step_time"

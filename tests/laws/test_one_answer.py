@@ -23,7 +23,7 @@ from jaxroof.errors import InputError
 from jaxroof.estimators.training.step import training
 from jaxroof.records import replace_at
 from jaxroof.validation.rows import taken
-from jaxroof.validation.scores import packaged_rows
+from jaxroof.validation.sources import packaged_rows
 from jaxroof.validation.steps import step_answers
 
 # ---- Measured rows ------------------------------------------------------------------------------

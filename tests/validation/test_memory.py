@@ -21,8 +21,7 @@ from jaxroof.validation.memory import (
     scores,
     worst,
 )
-from jaxroof.validation.rows import rows_of
-from jaxroof.validation.scores import reasons
+from jaxroof.validation.rows import reasons, rows_of
 from jaxroof.validation.sources import packaged, sources
 from jaxroof.views.text import memory_scores as views
 from jaxroof.views.text.memory_page import page

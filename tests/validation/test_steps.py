@@ -8,9 +8,8 @@ from jaxroof import catalog
 from jaxroof.catalog import lookup
 from jaxroof.estimators.training.plan_time import timed
 from jaxroof.validation.calibration.machine import on_machine
-from jaxroof.validation.rows import rows_of
-from jaxroof.validation.scores import packaged_rows, reasons
-from jaxroof.validation.sources import packaged, sources
+from jaxroof.validation.rows import reasons, rows_of
+from jaxroof.validation.sources import packaged, packaged_rows, sources
 from jaxroof.validation.steps import (
     PARTS,
     SMALL,

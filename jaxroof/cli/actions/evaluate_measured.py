@@ -16,8 +16,7 @@ from jaxroof.io.atomic import replace_file
 from jaxroof.io.csv_blocks import csv_line
 from jaxroof.validation import memory, steps
 from jaxroof.validation.calibration.machine import on_machine
-from jaxroof.validation.rows import FROM, note, rows_of, table_of
-from jaxroof.validation.scores import reasons
+from jaxroof.validation.rows import FROM, note, reasons, rows_of, table_of
 from jaxroof.views.text import memory_scores as memory_views
 from jaxroof.views.text import step_scores as step_views
 

@@ -9,7 +9,7 @@ from jaxroof.cli.progress import working
 from jaxroof.errors import refusal
 from jaxroof.io.atomic import replace_file
 from jaxroof.validation import memory, steps
-from jaxroof.validation.scores import reasons
+from jaxroof.validation.rows import reasons
 from jaxroof.views.text import accuracy_page, memory_page
 from jaxroof.views.text import memory_scores as memory_views
 from jaxroof.views.text import step_scores as step_views

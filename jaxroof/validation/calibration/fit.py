@@ -116,10 +116,13 @@ def calibrate(rows: Any, system: str) -> Calibration:
     Raises: InputError for an unknown system, or if no row can be used.
     """
     used = usable(table_of(rows), system)
-    taken, of_row, plans = distinct(used)
+    taken, of_row = distinct(used)
     steps = [used.steps[place] for place in taken]
-    plan_groups = groups_at(used.groups, plans.places)
-    whole = problem(plan_groups, plans.measured, used.machine)
+    seconds = pd.Series([one.measured for one in steps])
+    plans = taken[np.unique(of_row, return_index=True)[1]]  # the first row of each
+    plan_groups = groups_at(used.groups, plans)
+    medians = seconds.groupby(of_row).median().to_numpy()
+    whole = problem(plan_groups, medians, used.machine)
     single = part(whole, (SOFTWARE,))
     first = _fitted(single)
     whole = with_odd_factor(whole, float(first.values[0]))
@@ -134,12 +137,11 @@ def calibrate(rows: Any, system: str) -> Calibration:
     before, _ = residuals(whole, np.zeros(len(whole.names)))
     apart = left_out_errors(kept, found)
     fewest = FEWEST_OF_ANOTHER_CHIP if used.machine.like else FEWEST
-    seconds = np.log([one.measured for one in steps])
-    shift = np.log(whole.measured)[of_row] - seconds  # of a row from the median of its plan
+    shift = np.log(medians)[of_row] - np.log(seconds.to_numpy())  # of a row from that of its plan
     return Calibration(
         machine=used.machine,
         rows=tuple(steps),
-        plans=tuple(used.steps[place] for place in plans.places),
+        plans=tuple(used.steps[place] for place in plans),
         groups=plan_groups,
         asked=tuple(_asked(used, taken)),
         left_out=used.left_out,
@@ -150,7 +152,7 @@ def calibrate(rows: Any, system: str) -> Calibration:
         before=before[of_row] + shift,
         after=after[of_row] + shift,
         apart=apart[of_row] + shift,
-        own=own_half_widths(apart, kinds(whole.groups, len(plans.places)), fewest),
+        own=own_half_widths(apart, kinds(whole.groups, len(plans)), fewest),
         noise=found.noise * float(np.median(whole.noise)),
         names=whole.names,
         values=every,
@@ -214,15 +216,8 @@ def _other(machine: Machine, system: str) -> str:
     return "" if own else f"system: {system}, which is another chip; {expected}"
 
 
-class Plans(NamedTuple):
-    """The configurations of rows: the first row of each, and the median of its seconds."""
-
-    places: np.ndarray
-    measured: np.ndarray
-
-
-def distinct(used: Used) -> tuple[list[int], np.ndarray, Plans]:
-    """Return the rows that are taken, the place of each one's configuration, and these.
+def distinct(used: Used) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows that are taken, and the place of each one's configuration.
 
     Of more configurations than ``MOST_PLANS`` as many are taken, evenly, with their rows.
     """
@@ -230,19 +225,14 @@ def distinct(used: Used) -> tuple[list[int], np.ndarray, Plans]:
     for number, (rows, inputs, _) in enumerate(used.groups):
         columns = [np.broadcast_to(value, len(rows)) for _, _, value in leaves(inputs)]
         for row, line in zip(rows.tolist(), np.stack(columns, axis=1), strict=True):
-            keys[row] = number, line.tobytes()
-    every = list(dict.fromkeys(keys))
+            keys[row] = f"{number} {line.tobytes().hex()}"
+    codes, every = pd.factorize(np.array(keys, object))  # in the order of the rows
     chosen = np.unique(np.linspace(0, len(every) - 1, min(len(every), MOST_PLANS)).astype(int))
-    numbers = {every[one]: number for number, one in enumerate(chosen)}
-    kept = [row for row, key in enumerate(keys) if key in numbers]
-    of_row = np.array([numbers[keys[row]] for row in kept])
-    seconds = np.array([used.steps[row].measured for row in kept])
-    first = [kept[int(np.argmax(of_row == number))] for number in range(len(chosen))]
-    medians = [float(np.median(seconds[of_row == number])) for number in range(len(chosen))]
-    return kept, of_row, Plans(np.array(first), np.array(medians))
+    taken = np.flatnonzero(np.isin(codes, chosen))
+    return taken, np.searchsorted(chosen, codes[taken])
 
 
-def _asked(used: Used, rows: Sequence[int]) -> Iterator[str]:
+def _asked(used: Used, rows: np.ndarray) -> Iterator[str]:
     """Yield what a question about such runs sets, beside their plan and the system of the file.
 
     That is, as PATH=VALUE, what all rows share of their software and network, where it differs
@@ -254,7 +244,7 @@ def _asked(used: Used, rows: Sequence[int]) -> Iterator[str]:
     usual |= {"system.slow_bandwidth": float(own.slow_bandwidth * own.nics)}
     for heading in used.frame.columns:
         path = "" if heading == "id" or heading.startswith("#") else _path(heading)
-        if not ASKED.match(path) or len({*used.frame[heading].iloc[list(rows)]}) > 1:
+        if not ASKED.match(path) or len({*used.frame[heading].iloc[rows]}) > 1:
             continue
         if path in choices_of(training.recipe):
             value: Any = getattr(used.groups[0].recipe, path).value

@@ -17,7 +17,7 @@ from jaxroof.units import seconds
 from jaxroof.validation.calibration.fit import FOLDS, MOST_PLANS, TOLD
 from jaxroof.validation.calibration.intervals import FEWEST_OF_ANOTHER_CHIP
 from jaxroof.validation.calibration.problem import OF_ANOTHER_CHIP
-from jaxroof.validation.scores import reasons
+from jaxroof.validation.rows import reasons
 from jaxroof.validation.sources import NOTHING, packed_bytes, sources
 from jaxroof.validation.steps import largest_parts, regime_scores, scores, worst
 from jaxroof.views.text.step_scores import HEADS, LEGEND, part_words, parts_of, score_cells

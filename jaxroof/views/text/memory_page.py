@@ -13,8 +13,7 @@ from jaxroof.validation.memory import (
     scores,
     worst,
 )
-from jaxroof.validation.rows import NOTES
-from jaxroof.validation.scores import reasons
+from jaxroof.validation.rows import NOTES, reasons
 from jaxroof.validation.sources import packed_bytes, sources
 from jaxroof.views.text.memory_scores import (
     HEADS,

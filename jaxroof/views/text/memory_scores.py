@@ -20,7 +20,7 @@ from jaxroof.validation.memory import (
     scores,
     worst,
 )
-from jaxroof.validation.scores import Reason, reasons
+from jaxroof.validation.rows import Reason, reasons
 from jaxroof.views.text.layout import PlainTable
 from jaxroof.views.text.step_scores import cut
 from jaxroof.views.text.tables import plain_table

@@ -11,7 +11,7 @@ import pandas as pd
 from jaxroof.estimators.training.report import TrainingReport
 from jaxroof.io.csv_blocks import csv_line
 from jaxroof.units import percent, seconds
-from jaxroof.validation.scores import reasons
+from jaxroof.validation.rows import reasons
 from jaxroof.validation.steps import (
     PARTS,
     StepScore,

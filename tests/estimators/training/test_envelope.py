@@ -10,7 +10,7 @@ from jaxroof.estimators.training import interval as envelope
 from jaxroof.estimators.training.interval import REGIMES, WORDS
 from jaxroof.estimators.training.step import example, training
 from jaxroof.records import get_at, replace_at
-from jaxroof.validation.scores import packaged_rows
+from jaxroof.validation.sources import packaged_rows
 from jaxroof.validation.steps import step_answers
 
 NOT_CALIBRATED = float(WORDS.index("not_calibrated"))
