@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,8 @@ from jaxroof.analyses.fit_software import SoftwareAnswer, software_answer
 from jaxroof.analyses.fit_time import filled_fields, step_times
 from jaxroof.analyses.least_memory import fewest_accelerators
 from jaxroof.catalog.software import TODAY
+from jaxroof.engine.details import detail
+from jaxroof.engine.grid.axes import Axis
 from jaxroof.engine.grid.dataset import attributes, versions
 from jaxroof.errors import InputError, refusal, shown
 from jaxroof.estimators.training.inputs import RECOMPUTATION
@@ -21,10 +23,8 @@ from jaxroof.estimators.training.legality import WARNINGS
 from jaxroof.estimators.training.planned import PlannedStep
 from jaxroof.estimators.training.precision import with_precision
 from jaxroof.estimators.training.recipe import TrainingRecipe, modules_of
-from jaxroof.estimators.training.report import DEVICE_ERROR, HOST, RESERVED_ERROR, StageMemory
+from jaxroof.estimators.training.report import DEVICE_ERROR, HOST, RESERVED_ERROR
 from jaxroof.estimators.training.stage_memory import (
-    TERMS,
-    FullestStage,
     fullest_stage,
     host_by_stage,
     memory_by_stage,
@@ -34,11 +34,9 @@ from jaxroof.records import get_at, leaves, replace_at
 from jaxroof.units import percent
 
 APART = ("system.", "software.", "shared.", "training_tokens")  # which no memory depends on
+FIT = dataclasses.replace(training, products={})  # a rule says what contradicts a plan
 LISTS = ("modules", "layer_split")  # settings of a question that no search has
 TIMED = ("software.", "shared.", "chip.")  # settings that memory does not depend on
-NAMES: dict[str, str] = {
-    "peak_allocated": "allocated"
-}  # of results, where the record's name is longer
 BOUNDS = {"reserved": f"± {percent(RESERVED_ERROR)}", "device": f"± {percent(DEVICE_ERROR)}"}
 DENSE, EXPERTS = "± 1 % + 15 MiB", "-6 to +9 %"  # section 10.6 of the sheet
 KERNELS = "for the kernels assumed; with another attention kernel up to 42 % too low (section 10.3)"
@@ -98,19 +96,40 @@ def fit(
         filled = filled_fields(model=model, plan=plan, system=system, settings=every)
     plan = {**plan, **(filled.plan if filled else {})}
     answered = software_answer(software, model=model, plan=plan, system=system, settings=every)
-    asked, memory = answered.asked, answered.memory
-    full = fullest_stage(memory, asked.capacity)
-    data = xr.Dataset(
-        {**_stages(memory, asked), **_answer(memory, full, asked), **_beside(answered, full)},
-        {"stage": ("stage", np.arange(_shape(memory)[-1]), {"long_name": "Pipeline stage"})},
-        {
-            "model": _named(model),
-            "system": _named(system),
-            **_attributes(asked, bool(full.fits)) | (filled.attrs if filled else {}),
-            **_changes(answered, changes, model, system, every),
-        },
+    asked = answered.asked
+    data = memory_data(asked, of=lambda step, recipe: answered.memory).drop_vars(
+        ["legal", "needed"]
     )
-    return _under_software(data, answered)
+    fits = bool(data.fits)
+    data.attrs = {
+        "model": _named(model),
+        "system": _named(system),
+        **_attributes(asked, fits),
+        **(filled.attrs if filled else {}),
+        **_changes(answered, changes, model, system, every),
+        "software": TODAY,
+    }
+    _bound(data, asked)
+    if _of_today(answered):
+        _beside(data, asked, fits)
+    for name, bound in answered.bounds.items():
+        data[name].attrs["bound"] = bound
+    for name, (value, metadata) in answered.pools.items():
+        values = np.broadcast_to(value, data.device.shape).copy()
+        data[name] = xr.Variable(("stage",), values, attributes(metadata))
+    if answered.bounds:
+        data["allocated"].attrs.pop("condition", None)
+    for name, value in answered.attributes.items():
+        data.attrs[name] = value if isinstance(value, str) else json.dumps(value)
+    return data
+
+
+def memory_data(asked: Question, axes: Sequence[Axis] = (), **options: Any) -> xr.Dataset:
+    """Return the memory of every stage, of one plan or over axes of numbers.
+
+    ``options`` are those of the detail ``memory`` of ``training``.
+    """
+    return detail(FIT, "memory", asked.inputs, asked.recipe, axes=axes, **options)
 
 
 def _attributes(asked: Question, fits: bool) -> dict[str, str]:
@@ -161,116 +180,41 @@ def _fewest(
     return {} if found is None else {"fewest": found}
 
 
-def _beside(answered: SoftwareAnswer, full: FullestStage) -> dict[str, xr.Variable]:
-    """Return what is known beside the accelerators' memory; not of other software."""
-    if not _of_today(answered):
-        return {}
-    return {**_step_time(answered), **_host(answered, bool(full.fits))}
+def _beside(data: xr.Dataset, asked: Question, fits: bool) -> None:
+    """Add what is known beside the accelerators' memory: the step time, the memory of the host.
 
-
-def _step_time(answered: SoftwareAnswer) -> dict[str, xr.Variable]:
-    """Return the step time of the plan, if it is known."""
-    asked = answered.asked
-    time = float(step_times(asked.inputs, asked.recipe))
-    if np.isnan(time):
-        return {}
-    return {"step_time": xr.Variable((), time, {"units": "s", "long_name": "Time of one step"})}
-
-
-def _host(answered: SoftwareAnswer, fits: bool) -> dict[str, xr.Variable]:
-    """Return what every stage keeps in host memory, if anything, and what there is, if known.
-
-    A step whose host memory does not hold it does not fit.
+    A step whose host memory does not hold what it keeps there does not fit.
     """
-    asked = answered.asked
-    host = host_by_stage(asked.step, asked.recipe)
-    if not host.any():
-        return {}
-    found = {"host": xr.Variable(("stage",), host, {"units": "B", "long_name": HOST.rstrip(".")})}
-    there = asked.inputs.system.host_capacity
-    if there is not None:
-        about = "Memory of the host, the share of one accelerator"
-        found["host_capacity"] = xr.Variable((), there, {"units": "B", "long_name": about})
+    time = float(step_times(asked.inputs, asked.recipe))
+    if not np.isnan(time):
+        data["step_time"] = ((), time, {"units": "s", "long_name": "Time of one step"})
+    host, there = host_by_stage(asked.step, asked.recipe), asked.inputs.system.host_capacity
+    if host.any():
+        data["host"] = (("stage",), host, {"units": "B", "long_name": HOST.rstrip(".")})
+    if host.any() and there is not None:
+        about = {"units": "B", "long_name": "Memory of the host, the share of one accelerator"}
+        data["host_capacity"] = ((), there, about)
         both = fits and bool(host.max() <= there)
-        found["fits"] = xr.Variable((), both, {"long_name": "Whether every stage fits"})
-    return found
+        data["fits"] = ((), both, {"long_name": "Whether every stage fits"})
 
 
 def _of_today(answered: SoftwareAnswer) -> bool:
     return answered.attributes.get("software", TODAY) == TODAY
 
 
-def _under_software(data: xr.Dataset, found: SoftwareAnswer) -> xr.Dataset:
-    """Return a result with the bounds, terms and attributes of its software."""
-    data.attrs["software"] = found.attributes.get("software", TODAY)
-    for name, bound in found.bounds.items():
-        data[name].attrs["bound"] = bound
-    for name, (value, metadata) in found.pools.items():
-        values = np.broadcast_to(value, _shape(found.memory)).copy()
-        data[name] = xr.Variable(("stage",), values, attributes(metadata))
-    if found.bounds:
-        data["allocated"].attrs.pop("condition", None)
-    for name, value in found.attributes.items():
-        data.attrs[name] = value if isinstance(value, str) else json.dumps(value)
-    return data
-
-
-def _stages(memory: StageMemory, asked: Question) -> dict[str, xr.Variable]:
-    """Return every term of every stage with its unit and its meaning."""
-    found = {}
-    for field in dataclasses.fields(memory):
-        about = attributes(field.metadata)
-        if "part_of" in about:
-            about["part_of"] = NAMES.get(about["part_of"], about["part_of"])
-        values = np.broadcast_to(getattr(memory, field.name), _shape(memory))
-        found[NAMES.get(field.name, field.name)] = xr.Variable(("stage",), values.copy(), about)
+def _bound(data: xr.Dataset, asked: Question) -> None:
+    """Say how far the results may be off, and what the capacity is."""
     allocated = EXPERTS if asked.inputs.model.experts > 0.0 else DENSE
     for name, bound in {"allocated": allocated, **BOUNDS}.items():
-        found[name].attrs["bound"] = bound
+        data[name].attrs["bound"] = bound
     if _open(asked, ("attention_kernel",)):
-        found["allocated"].attrs["condition"] = KERNELS
-    return found
-
-
-def _answer(memory: StageMemory, full: FullestStage, asked: Question) -> dict[str, xr.Variable]:
-    """Return what holds for the whole step."""
-
-    def one(value: Any, unit: str, text: str) -> xr.Variable:
-        about = {"units": unit} if unit else {}
-        return xr.Variable((), np.asarray(value), {**about, "long_name": text})
-
-    term, stage = TERMS[int(full.largest_term)], int(full.stage)
-    if term == "transient":
-        names = [f.name for f in dataclasses.fields(memory) if f.name.startswith("transient_")]
-        sizes = [_at(getattr(memory, name), stage, memory) for name in names]
-        term = names[int(np.argmax(sizes))]
-    return {
-        "capacity": _capacity(one(asked.capacity, "B", "Memory that a step may fill"), asked),
-        "fits": one(bool(full.fits), "", "Whether the fullest stage fits"),
-        "missing": one(full.missing, "B", "Bytes that the fullest stage needs beyond the capacity"),
-        "fullest_stage": one(stage, "", "Stage that needs most"),
-        "largest_term": one(np.str_(term), "", "Largest term of the fullest stage"),
-        "largest": one(full.largest, "B", "Bytes of the largest term"),
-    }
-
-
-def _capacity(found: xr.Variable, asked: Question) -> xr.Variable:
-    """Return the capacity with what it is: what the device reports, what its label says."""
-    system = asked.inputs.system
+        data["allocated"].attrs["condition"] = KERNELS
+    system, about = asked.inputs.system, data["capacity"].attrs
     if system.hbm_reported is not None:
-        found.attrs["reported"] = float(system.hbm_reported)
+        about["reported"] = float(system.hbm_reported)
     if system.hbm_capacity is not None and "system.hbm_capacity" not in asked.given:
-        found.attrs["label"] = float(system.hbm_capacity)
-    found.attrs["usable"] = float(system.hbm_usable)
-    return found
-
-
-def _at(values: Any, stage: int, memory: StageMemory) -> float:
-    return float(np.broadcast_to(values, _shape(memory))[stage])
-
-
-def _shape(memory: StageMemory) -> tuple[int, ...]:
-    return np.shape(memory.device)
+        about["label"] = float(system.hbm_capacity)
+    about["usable"] = float(system.hbm_usable)
 
 
 # ---- What was assumed ---------------------------------------------------------------------------

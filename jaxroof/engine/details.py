@@ -72,9 +72,9 @@ def detail(
     said = {n: column for part in parts for n, column in part.columns.items()}
     for variable, column in said.items():
         if column.about is not None:
-            data[variable].attrs = dict(column.about)
+            data.variables[variable].attrs = dict(column.about)
         if column.label or not column.dims:
-            data[variable].encoding = {}
+            data.variables[variable].encoding = {}
     return data.set_coords([n for n, column in said.items() if column.label])
 
 

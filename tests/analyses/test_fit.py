@@ -10,7 +10,7 @@ import training_memory as golden
 import xarray as xr
 
 import jaxroof as jr
-from jaxroof.analyses.fit import NAMES
+from jaxroof.estimators.training.details import ALLOCATED as NAMES
 from jaxroof.catalog.lookup import architecture_with_choices
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.inputs import TrainingPlan

@@ -1,6 +1,8 @@
 """A training step in detail: the operations of a layer, the stages under pipeline schedules."""
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,13 +30,15 @@ from jaxroof.estimators.training.layer_operations import (
     OperationReport,
     layer_operations,
 )
+from jaxroof.estimators.training.legality import verdicts
 from jaxroof.estimators.training.legality_words import refuse_illegal
 from jaxroof.estimators.training.memory_model import memory_model
-from jaxroof.estimators.training.memory_step import memory_limit
+from jaxroof.estimators.training.memory_step import all_of, memory_limit
 from jaxroof.estimators.training.plan_time import timed
-from jaxroof.estimators.training.planned import planned
+from jaxroof.estimators.training.planned import PlannedStep, planned
+from jaxroof.estimators.training.plans import DEGREES
 from jaxroof.estimators.training.recipe import TrainingRecipe
-from jaxroof.estimators.training.report import TrainingReport
+from jaxroof.estimators.training.report import StageMemory, TrainingReport
 from jaxroof.estimators.training.scheduled_step import (
     MEMORY,
     ScheduledTraining,
@@ -42,6 +46,7 @@ from jaxroof.estimators.training.scheduled_step import (
     on_schedule,
     scheduled_step,
 )
+from jaxroof.estimators.training.stage_memory import TERMS, fullest_stage, memory_by_stage
 from jaxroof.estimators.training.stage_time import stage_layers
 from jaxroof.records import with_named_absences
 from jaxroof.schedules.clock import Sends
@@ -213,7 +218,77 @@ def simulated(
     return Simulated(pipeline, step, int(np.ceil(max(inner, outer) / chunks)))
 
 
+# ---- Memory by stage ----------------------------------------------------------------------------
+
+
+ALLOCATED = {"peak_allocated": "allocated"}  # the name of a result, where its field's is longer
+
+
+def memory_rows(
+    inputs: TrainingInputs,
+    recipe: TrainingRecipe,
+    *,
+    of: Callable[[PlannedStep, TrainingRecipe], StageMemory] = memory_by_stage,
+) -> Rows:
+    """Return the memory of every stage, term by term, and what holds for the fullest.
+
+    Memory is missing where a plan is not legal, and 0 beyond its last stage. Without ``gpus`` there
+    are as many as a plan uses. ``of`` are the terms of other software.
+    """
+    step = planned(inputs, recipe)
+    if step.gpus is None:
+        used = math.prod(getattr(step.plan, name) for name in DEGREES)
+        step = dataclasses.replace(step, gpus=used)
+    memory, limit = of(step, recipe), memory_limit(inputs)
+    allowed = np.asarray(all_of(verdicts(step, recipe)))
+    full, there = fullest_stage(memory, limit), allowed[..., None]
+    shape = np.shape(memory.device)
+    columns = {}
+    for field in dataclasses.fields(StageMemory):
+        values = np.where(there, np.broadcast_to(getattr(memory, field.name), shape), np.nan)
+        about = (
+            _renamed(field) if "peak_allocated" in (field.name, field.metadata["part_of"]) else None
+        )
+        columns[ALLOCATED.get(field.name, field.name)] = Column(values, ("stage",), about)
+    moment = [name for name in columns if name.startswith("transient_")]
+    some = np.stack([np.broadcast_to(getattr(memory, name), shape) for name in moment], axis=-1)
+    at = np.asarray(full.stage)[..., None, None]
+    largest = np.take_along_axis(some, at, axis=-2)[..., 0, :].argmax(axis=-1)
+    term = np.array(TERMS)[full.largest_term]
+    whole: dict[str, tuple[Any, str, str]] = {
+        "capacity": (limit, "B", "Memory that a step may fill"),
+        "fits": (allowed & full.fits, "", "Whether the fullest stage fits"),
+        "missing": (
+            np.where(allowed, full.missing, np.nan),
+            "B",
+            "Bytes that the fullest stage needs beyond the capacity",
+        ),
+        "fullest_stage": (np.where(allowed, full.stage, -1), "", "Stage that needs most"),
+        "largest_term": (
+            np.where(term == "transient", np.array(moment)[largest], term),
+            "",
+            "Largest term of the fullest stage",
+        ),
+        "largest": (full.largest, "B", "Bytes of the largest term"),
+        "needed": (np.where(allowed, full.device, np.nan), "B", "Peak of the fullest stage"),
+        "legal": (allowed, "", "Whether the plan keeps every rule"),
+    }
+    for name, (values, unit, text) in whole.items():
+        columns[name] = Column(values, (), {**({"units": unit} if unit else {}), "long_name": text})
+    stages = np.arange(shape[-1])
+    columns["stage"] = Column(stages, ("stage",), {"long_name": "Pipeline stage"}, label=True)
+    return Rows(columns)
+
+
+def _renamed(field: "dataclasses.Field[Any]") -> dict[str, str]:
+    """Return the attributes of a result that has another name, or is part of one."""
+    part = ALLOCATED.get(field.metadata["part_of"])
+    about = {"units": field.metadata["unit"], "long_name": field.metadata["doc"].rstrip(".")}
+    return about | ({"part_of": part} if part else {})
+
+
 DETAILS = {
+    "memory": Detail(memory_rows, (StageMemory,)),
     "layers": Detail(layer_rows, (OperationReport,)),
     "schedule": Detail(schedule_rows, (TrainingReport, ScheduledTraining), one_by_one=True),
     "events": Detail(visits, one_by_one=True),
