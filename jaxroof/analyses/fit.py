@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from jaxroof.analyses.fit_changes import changes_dataset, changes_json
-from jaxroof.analyses.fit_question import Question, path_of
+from jaxroof.analyses.fit_changes import changes_dataset, changes_json, step_times
+from jaxroof.analyses.fit_question import PATHS, Question, path_of, unchecked_question
 from jaxroof.analyses.fit_software import SoftwareAnswer, software_answer
-from jaxroof.analyses.fit_time import filled_fields, step_times
 from jaxroof.analyses.least_memory import fewest_accelerators
+from jaxroof.analyses.plan_question import Filled, filled_plan
+from jaxroof.analyses.plan_question import Question as Search
+from jaxroof.analyses.plan_recomputation import SELECTIVE
+from jaxroof.catalog.lookup import as_reported
 from jaxroof.catalog.software import TODAY
 from jaxroof.engine.details import detail
 from jaxroof.engine.grid.axes import Axis
@@ -22,7 +25,7 @@ from jaxroof.estimators.training.inputs import RECOMPUTATION
 from jaxroof.estimators.training.legality import WARNINGS
 from jaxroof.estimators.training.planned import PlannedStep
 from jaxroof.estimators.training.precision import with_precision
-from jaxroof.estimators.training.recipe import TrainingRecipe, modules_of
+from jaxroof.estimators.training.recipe import Selective, TrainingRecipe, modules_of
 from jaxroof.estimators.training.report import DEVICE_ERROR, HOST, RESERVED_ERROR
 from jaxroof.estimators.training.stage_memory import (
     fullest_stage,
@@ -31,6 +34,7 @@ from jaxroof.estimators.training.stage_memory import (
 )
 from jaxroof.estimators.training.step import training
 from jaxroof.records import get_at, leaves, replace_at
+from jaxroof.settings import choose
 from jaxroof.units import percent
 
 APART = ("system.", "software.", "shared.", "training_tokens")  # which no memory depends on
@@ -294,3 +298,31 @@ def _warnings(asked: Question) -> list[str]:
     """Return what costs time, or what some codes refuse."""
     plan = vars(asked.step.plan)
     return [rule.words for rule in WARNINGS if not bool(rule.allows(asked.inputs, plan))]
+
+
+# ---- A plan in part ------------------------------------------------------------------------------
+
+
+def filled_fields(
+    *, model: Any, plan: Mapping[str, Any], system: Any, settings: Mapping[str, Any]
+) -> Filled | None:
+    """Return what a search fills a plan in part with; None where it stays as it is.
+
+    That is where accelerators are not known, or layers are given to stages.
+    Raises: InputError for what cannot be read, or is out of range.
+    """
+    selective = {name: value for name, value in settings.items() if name == SELECTIVE}
+    asked = unchecked_question(model=model, plan=plan, system=system, settings=settings)
+    if not {"gpus", "plan.data"} & asked.given or isinstance(asked.recipe.layer_division, tuple):
+        return None
+    inputs, recipe = asked.inputs, asked.recipe
+    every: Any = inputs.plan
+    fields = {path.removeprefix("plan."): path for path in PATHS.values() if "." in path}
+    own = {name: getattr(every, name) for name, path in fields.items() if path in asked.given}
+    if "recompute" in asked.given:
+        own["recompute"] = every.recompute
+    if not recipe.selective:  # what a search computes again where it computes some
+        recipe = choose(dataclasses.replace(recipe, selective=Selective.LIGHT), selective)
+    searched = dataclasses.replace(inputs, plan=None, gpus=None, system=as_reported(inputs.system))
+    found = Search(searched, recipe, (), float(asked.capacity))
+    return filled_plan(found, float(asked.inputs.gpus or 1.0), own, training)

@@ -1,38 +1,62 @@
 """The cheapest changes that make a training step fit, or those that make it shorter."""
 
 import dataclasses
+import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
-from jaxroof.analyses.fit_candidates import (
-    KINDS,
-    PATHS,
-    Changed,
-    Points,
-    at_once,
-    freeing,
-    legal,
-    pairs,
-    recipes,
-    with_points,
-)
 from jaxroof.analyses.fit_question import Question, asked_question
-from jaxroof.analyses.fit_time import step_times
-from jaxroof.analyses.layer_splits import even_where_it_fits, split_words
-from jaxroof.estimators.training.inputs import TrainingPlan
+from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
+from jaxroof.estimators.training.layer_activations import every_term, selective_terms, sizes, total
+from jaxroof.estimators.training.legality import verdicts
+from jaxroof.estimators.training.memory_step import all_of
 from jaxroof.estimators.training.planned import planned
-from jaxroof.estimators.training.recipe import EXCHANGES, LayerDivision
+from jaxroof.estimators.training.product_times import dense_share
+from jaxroof.estimators.training.recipe import (
+    EXCHANGES,
+    AttentionKernel,
+    CrossEntropy,
+    LayerDivision,
+    Module,
+    Split,
+    TrainingRecipe,
+    modules_of,
+)
 from jaxroof.estimators.training.stage_memory import host_by_stage, memory_by_stage
-from jaxroof.records import replace_at
+from jaxroof.estimators.training.stages import chunk_split
+from jaxroof.estimators.training.step import training
+from jaxroof.records import get_at, replace_at, with_named_absences
 
 MOST = 5  # changes that are shown
 CLOSE = 1e-9  # costs that differ by less are equal
+CHUNKS = 16.0  # most chunks of a stage that are tried
+SHARES = (0.25, 0.5, 0.75, 1.0)  # of what is moved to the host
+DEGREES = ("data", "tensor", "context", "pipeline")
 UNTIMED = "activations.offload_activations"  # as a given split of layers: no step time knows it
-OFFLOADED = ("plan.offload_optimizer", UNTIMED)
+KINDS = {  # fields that change together, by the path of each
+    **{f"plan.{name}": "degrees" for name in (*DEGREES, "exchange")},
+    "plan.microbatch": "microbatch",
+    "plan.interleave": "interleave",
+    "plan.expert": "expert degrees",
+    "plan.expert_tensor": "expert degrees",
+    "plan.sequence_parallel": "sequence parallelism",
+    "plan.zero_stage": "ZeRO stage",
+    "plan.offload_optimizer": "offload of the optimizer",
+    UNTIMED: "offload of activations",
+}
+PATHS = tuple(KINDS)
+STAGED = [PATHS.index(path) for path in ("plan.pipeline", "plan.interleave")]
+OFFLOADED = [PATHS.index(path) for path in ("plan.offload_optimizer", UNTIMED)]
+SHORTEST = {  # the names that a question takes
+    path: str(field.metadata["symbol"]) if field else path.rpartition(".")[2]
+    for path in PATHS
+    for field in [TrainingPlan.__dataclass_fields__.get(path.removeprefix("plan."))]
+}
+RECOMPUTED = {"modules": "recomputation", "recompute": "recomputation"}  # choices of one kind
 ABOUT = {  # of the results: unit, meaning
     "cost": ("1", "Step time more than now, over that of now; missing where it is not known"),
     "step_time": ("s", "Step time, as a search has it; missing where it is not known"),
@@ -136,8 +160,7 @@ def cheapest_changes(asked: Question, most: int = MOST) -> tuple[Change, list[Ch
     Single changes come before pairs.
     """
     search = _Search(asked)
-    own = search.own
-    single = list(search.singles())
+    own, single = search.own, list(search.singles())
     if own.fits:
         gains = [one for one in single if one.fits and one.cost < -CLOSE]
         return own, _best_of_kind(gains)[:most]
@@ -182,7 +205,26 @@ def _first_of_kind(changes: Iterable[Change]) -> list[Change]:
     return list(found.values())
 
 
-# ---- Search -------------------------------------------------------------------------------------
+# ---- What is tried, many points at once ---------------------------------------------------------
+
+
+class Points(NamedTuple):
+    """Settings that differ from those of a plan, one row each, in the order of PATHS."""
+
+    values: np.ndarray  # [points, paths]
+    changed: np.ndarray  # the same shape, whether a value differs
+
+    def at(self, rows: Any) -> "Points":
+        """Return some of the points."""
+        return Points(self.values[rows], self.changed[rows])
+
+
+class Changed(NamedTuple):
+    """What would be set, and the level of recomputation and the recipe with it."""
+
+    said: dict[str, Any]
+    level: float
+    recipe: TrainingRecipe
 
 
 class _Search:
@@ -200,17 +242,17 @@ class _Search:
         """Yield every single change that is legal and saves or gains something."""
         yield from self._changed(self.points, self.as_it_is)
         for change in self._recipes():
-            yield from self._changed(_first(self.points), change)
+            yield from self._changed(self.points.at(slice(1)), change)
 
     def pairs(self) -> Iterator[Change]:
         """Yield every pair of changes that is legal."""
         yield from self._changed(pairs(self.points), self.as_it_is)
         for one in self._recipes():
-            yield from self._changed(_later(self.points), one)
+            yield from self._changed(self.points.at(slice(1, None)), one)
             for two in recipes(one.level, one.recipe, self.modules):
-                if not {*one.said} & {*two.said} or {"modules"} == {*one.said} & {*two.said}:
+                if {*one.said} & {*two.said} <= {"modules"}:
                     both = two._replace(said={**one.said, **two.said})
-                    yield from self._changed(_first(self.points), both)
+                    yield from self._changed(self.points.at(slice(1)), both)
 
     def _recipes(self) -> Iterator[Changed]:
         own = self.as_it_is
@@ -221,70 +263,50 @@ class _Search:
             yield Changed({"layer_split": split_words(split)}, own.level, divided)
 
     def _changed(self, points: Points, change: Changed) -> Iterator[Change]:
-        """Yield the legal ones of points under a change of the recipe."""
-        said = change.said
-        moved = points.changed[:, [PATHS.index("plan.pipeline"), PATHS.index("plan.interleave")]]
-        for again in (False, True):  # a split of layers is for its own number of stages
-            some = Points(*(part[moved.any(axis=1) == again] for part in points))
-            split = again and isinstance(change.recipe.layer_division, tuple)
-            if "layer_split" in said and again:
-                continue
+        """Yield the legal ones of points under a change of the recipe.
+
+        A split of layers is for its own number of stages: for others it becomes even.
+        """
+        restaged = points.changed[:, STAGED].any(axis=1)
+        yield from self._legal(points.at(~restaged), change)
+        if "layer_split" in change.said:
+            return
+        if isinstance(change.recipe.layer_division, tuple):
             even = dataclasses.replace(change.recipe, layer_division=LayerDivision.EVEN)
-            there = change._replace(recipe=even) if split else change
-            extra = {"layer_split": "even"} if split else {}
-            allowed = legal(with_points(self.asked.inputs, some.values), there.recipe)
-            some = Points(*(part[allowed] for part in some))
-            found = self._evaluated(there, some.values)
-            for values, changed, (device, time, fits) in zip(*some, found, strict=True):
-                settings = {**said, **_settings(values, changed), **extra}
-                if not settings or not np.isfinite(device):
-                    continue
-                timed = "layer_split" not in said and not changed[PATHS.index(UNTIMED)]
-                step_time = time if timed else np.nan
-                yield Change(
-                    settings,
-                    frozenset({*_kinds(changed), *(_KIND.get(name, name) for name in said)}),
-                    step_time / self.own.step_time - 1.0,
-                    step_time,
-                    device,
-                    fits,
-                )
+            change = Changed({**change.said, "layer_split": "even"}, change.level, even)
+        yield from self._legal(points.at(restaged), change)
+
+    def _legal(self, points: Points, change: Changed) -> Iterator[Change]:
+        points = points.at(legal(with_points(self.asked.inputs, points.values), change.recipe))
+        kinds = {RECOMPUTED.get(name, name) for name in change.said if change.said[name] != "even"}
+        found = self._evaluated(change, points.values)
+        for values, changed, (device, time, fits) in zip(*points, found, strict=True):
+            settings = {**change.said, **_settings(values, changed)}
+            if not settings or not np.isfinite(device):
+                continue
+            timed = change.said.get("layer_split", "even") == "even"
+            step_time = time if timed and not changed[PATHS.index(UNTIMED)] else np.nan
+            own = kinds | {KINDS[path] for path, moved in zip(PATHS, changed, strict=True) if moved}
+            cost = step_time / self.own.step_time - 1.0
+            yield Change(settings, frozenset(own), cost, step_time, device, fits)
 
     def _evaluated(self, change: Changed, values: np.ndarray) -> list[tuple[float, float, bool]]:
         """Return the device's bytes, the step time of every point, and whether it fits.
 
         The memory of points of as many stages and chunks is evaluated at once.
         """
-        shape = values[:, [PATHS.index("plan.pipeline"), PATHS.index("plan.interleave")]]
         device, host = np.empty(len(values)), np.zeros(len(values))
-        there = self.asked.inputs.system.host_capacity
-        share = np.array([PATHS.index(path) for path in OFFLOADED])
-        level: Any = np.float64(change.level)
+        there, level = self.asked.inputs.system.host_capacity, np.float64(change.level)
         inputs, recipe = replace_at(self.asked.inputs, "plan.recompute", level), change.recipe
-        for alike in np.unique(shape, axis=0):
-            places = np.flatnonzero((shape == alike).all(axis=1))
+        for alike in np.unique(values[:, STAGED], axis=0):
+            places = np.flatnonzero((values[:, STAGED] == alike).all(axis=1))
             here = planned(with_points(inputs, values[places]), recipe)
             device[places] = np.max(memory_by_stage(here, recipe).device, axis=-1)
-            if there is not None and values[np.ix_(places, share)].any():
+            if there is not None and values[np.ix_(places, OFFLOADED)].any():
                 host[places] = np.max(host_by_stage(here, recipe), axis=-1)
         time = step_times(with_points(inputs, values), recipe)
         fits = (device <= self.asked.capacity) & (host <= (np.inf if there is None else there))
         return list(zip(device.tolist(), time.tolist(), fits.tolist(), strict=True))
-
-
-_KIND = {"modules": "recomputation", "recompute": "recomputation"}
-
-
-def _first(points: Points) -> Points:
-    return Points(points.values[:1], points.changed[:1])
-
-
-def _later(points: Points) -> Points:
-    return Points(points.values[1:], points.changed[1:])
-
-
-def _kinds(changed: np.ndarray) -> set[str]:
-    return {KINDS[path] for path, moved in zip(PATHS, changed, strict=True) if moved}
 
 
 def _settings(values: np.ndarray, changed: np.ndarray) -> dict[str, Any]:
@@ -296,10 +318,213 @@ def _settings(values: np.ndarray, changed: np.ndarray) -> dict[str, Any]:
     }
 
 
-def _short(path: str) -> str:
-    name = path.rpartition(".")[2]
-    field = TrainingPlan.__dataclass_fields__.get(name)
-    return str(field.metadata["symbol"] or name) if field else name
+def step_times(inputs: TrainingInputs, recipe: TrainingRecipe) -> np.ndarray:
+    """Return the step time of every plan of the inputs [s], NaN where the chip is not calibrated.
+
+    It is what the estimator ``training`` has of the same plan, its stages divided as a search
+    divides them.
+    """
+    assert inputs.plan is not None
+    if inputs.system.chip is None:
+        return np.full(np.shape(inputs.plan.data), np.nan)
+    here = with_named_absences(inputs)
+    with np.errstate(all="ignore"):
+        parts = training.evaluate_parts(here, recipe)
+        time: Any = training.result("step_time", here, recipe, parts)
+    return np.broadcast_to(np.asarray(time, float), np.shape(inputs.plan.data))
 
 
-SHORTEST = {path: _short(path) for path in PATHS}
+def legal(inputs: TrainingInputs, recipe: TrainingRecipe) -> np.ndarray:
+    """Return which points are legal."""
+    step = planned(inputs, recipe)
+    held = np.asarray(all_of(verdicts(step, recipe)))
+    return np.broadcast_to(held, np.shape(step.plan.data))
+
+
+# ---- Other numbers of a plan --------------------------------------------------------------------
+
+
+def divisors(number: float, most: float = np.inf) -> list[float]:
+    """Return the whole numbers that divide a number, up to a largest one.
+
+    >>> divisors(12.0)
+    [1.0, 2.0, 3.0, 4.0, 6.0, 12.0]
+    """
+    small = [float(d) for d in range(1, int(number**0.5) + 1) if number % d == 0]
+    return sorted(d for d in {*small, *(number / d for d in small)} if d <= most)
+
+
+def at_once(inputs: TrainingInputs, exchanges: bool = True) -> Points:
+    """Return the plan itself, then every plan that differs in one choice, legal or not.
+
+    ``exchanges`` says whether context ranks may exchange in another way.
+    """
+    own = {path: float(get_at(inputs, path)) for path in PATHS}
+    rows = [own, *({**own, **change} for change in _singles(inputs, own, exchanges))]
+    values = np.array([[row[path] for path in PATHS] for row in rows])
+    return Points(values, values != values[0])
+
+
+def _singles(
+    inputs: TrainingInputs, own: Mapping[str, float], exchanges: bool
+) -> Iterator[dict[str, float]]:
+    """Yield what single changes set."""
+    other = {"plan.exchange": 1.0 - own["plan.exchange"]} if exchanges else {}
+    if own["plan.context"] > 1.0 and other:
+        yield other
+    for less, more in itertools.permutations([f"plan.{name}" for name in DEGREES], 2):
+        for factor in divisors(own[less])[1:]:
+            change = {less: own[less] / factor, more: own[more] * factor}
+            yield change
+            if more == "plan.context" and other:
+                yield change | other
+    model, plan = inputs.model, inputs.plan
+    assert plan is not None
+    of_rank = float(inputs.global_batch or 0.0) / own["plan.data"]
+    ranks = float(plan.data * plan.tensor * plan.context)
+    choices = {
+        "plan.microbatch": divisors(of_rank, own["plan.microbatch"]),
+        "plan.interleave": divisors(float(model.layers) / own["plan.pipeline"], CHUNKS),
+        "plan.expert": divisors(float(model.experts), ranks),
+        "plan.expert_tensor": divisors(float(model.expert_feedforward), own["plan.tensor"]),
+        "plan.sequence_parallel": [1.0],
+        "plan.zero_stage": [0.0, 1.0, 2.0, 3.0],
+        "plan.offload_optimizer": [0.0, *SHARES],
+        "activations.offload_activations": [0.0, *SHARES],
+    }
+    for path, values in choices.items():
+        yield from ({path: value} for value in values if value != own[path])
+
+
+def pairs(points: Points) -> Points:
+    """Return the plans that differ from the first one in two choices of different kinds."""
+    kinds = np.array([list(dict.fromkeys(KINDS.values())).index(KINDS[path]) for path in PATHS])
+    touched = np.stack([points.changed[:, kinds == k].any(axis=1) for k in range(kinds.max() + 1)])
+    one, two = np.triu_indices(len(points.values), k=1)
+    apart = ~(touched[:, one] & touched[:, two]).any(axis=0) & (one > 0)
+    one, two = one[apart], two[apart]
+    values = np.where(points.changed[two], points.values[two], points.values[one])
+    return Points(values, points.changed[one] | points.changed[two])
+
+
+def with_points(inputs: TrainingInputs, values: np.ndarray) -> TrainingInputs:
+    """Return inputs whose plan and numbers are arrays over points."""
+    for column, path in enumerate(PATHS):
+        inputs = replace_at(inputs, path, values[:, column])
+    return inputs
+
+
+# ---- Other choices -----------------------------------------------------------------------------
+
+
+def freeing(inputs: TrainingInputs, recipe: TrainingRecipe) -> frozenset[Module]:
+    """Return the modules whose recomputation frees bytes of some layer of a model."""
+    step = planned(inputs, recipe)
+    dense = dense_share(step.model)
+    every = every_term(step, recipe, sizes(step))
+    layers = [terms for share, terms in zip((dense, 1.0 - dense), every, strict=True) if share > 0]
+
+    def frees(module: Module) -> bool:
+        alone = dataclasses.replace(recipe, selective=frozenset([module]))
+        saved = (total(selective_terms(step, alone, terms)) for terms in layers)
+        return any(some < total(terms) for some, terms in zip(saved, layers, strict=True))
+
+    return frozenset(module for module in Module if frees(module))
+
+
+def recipes(level: float, recipe: TrainingRecipe, modules: frozenset[Module]) -> Iterator[Changed]:
+    """Yield recipes that differ in one choice from a recipe under a level of recomputation.
+
+    More of some modules is computed again, or less; kernels are those that keep the least.
+    """
+    chosen = modules_of(recipe) if level == 1.0 else frozenset()
+    own = chosen & modules
+    sets = {frozenset({*own, module}) for module in modules}
+    sets |= {own - {module} for module in own} | {frozenset[Module]()}
+    if level == 2.0:  # less again
+        sets |= {frozenset(two) for two in itertools.combinations(modules, 2)}
+    sets -= {chosen}
+    for some in sorted(sets, key=lambda some: sorted(module.value for module in some)):
+        yield with_modules(recipe, some)
+    if level < 2.0:
+        yield Changed({"recompute": "full"}, 2.0, recipe)
+    else:
+        yield with_modules(recipe, frozenset())
+    leaner: dict[str, Any] = {}
+    if recipe.attention_kernel is AttentionKernel.UNFUSED:
+        leaner["attention_kernel"] = AttentionKernel.CUDNN
+    if recipe.cross_entropy is not CrossEntropy.FUSED:
+        leaner["cross_entropy"] = CrossEntropy.FUSED
+    for name, member in leaner.items():
+        changed = dataclasses.replace(recipe, **{name: member})
+        yield Changed({name: member.value}, level, changed)
+
+
+def with_modules(recipe: TrainingRecipe, modules: frozenset[Module]) -> Changed:
+    """Return what would be set to compute some modules again, none if there are none."""
+    again = dataclasses.replace(recipe, selective=modules)
+    if not modules:
+        return Changed({"recompute": "none"}, 0.0, again)
+    return Changed({"modules": ",".join(sorted(module.value for module in modules))}, 1.0, again)
+
+
+# ---- Layers moved between stages ---------------------------------------------------------------
+
+
+def even_where_it_fits(asked: Question) -> Split:
+    """Return the most even split of layers whose stages all fit, or () if there is none.
+
+    A stage needs a + b l for l layers: a and b follow from the memory of two splits, so that the
+    most layers that fit are known for every stage at once.
+
+    Assumes: stages of one chunk; only those with more than one layer can give one.
+    """
+    inputs, recipe = asked.step, asked.recipe
+    stages, layers = int(inputs.plan.pipeline), int(inputs.model.layers)
+    if stages == 1 or inputs.plan.interleave != 1.0 or layers < 2 * stages:
+        return ()
+    given = recipe.layer_division
+    own = given if isinstance(given, tuple) else chunk_split(inputs, recipe)
+    now = np.array(own, dtype=float)
+    device = _device(asked, recipe, own)
+    less = _device(asked, recipe, tuple(max(number - 1, 0) for number in own))
+    each = np.maximum(device - less, 1.0)
+    most = np.floor(now + (float(asked.capacity) - device) / each)
+    split = evenly(most, layers)
+    if not split or split == own or _device(asked, recipe, split).max() > asked.capacity:
+        return ()
+    return split
+
+
+def evenly(most: np.ndarray, layers: int) -> Split:
+    """Return a split of layers as even as the most that each stage holds allows, or ().
+
+    >>> evenly(np.array([1.0, 3.0, 9.0]), 9)
+    (1, 3, 5)
+    >>> evenly(np.array([9.0, 9.0, 9.0]), 8)
+    (3, 3, 2)
+    """
+    if most.min() < 1 or most.sum() < layers:
+        return ()
+    level = next(level for level in range(1, layers + 1) if np.minimum(most, level).sum() >= layers)
+    split = np.minimum(most, level).astype(int)
+    over = int(split.sum()) - layers
+    order = np.roll(np.arange(len(split)), 1)  # the last stage has the head, the first hold most
+    for stage in [place for place in order if split[place] == level][:over]:
+        split[stage] -= 1
+    return tuple(int(number) for number in split)
+
+
+def split_words(split: Sequence[int]) -> str:
+    """Return a split as it is typed, with stages alike that follow each other counted.
+
+    >>> split_words((7, 8, 8, 8, 7))
+    '7,3x8,7'
+    """
+    runs = [(layers, len(list(some))) for layers, some in itertools.groupby(split)]
+    return ",".join(f"{count}x{layers}" if count > 1 else f"{layers}" for layers, count in runs)
+
+
+def _device(asked: Question, recipe: TrainingRecipe, split: Split) -> np.ndarray:
+    found = memory_by_stage(asked.step, dataclasses.replace(recipe, layer_division=split))
+    return np.asarray(found.device)

@@ -10,9 +10,9 @@ import training_memory as golden
 import xarray as xr
 
 import jaxroof as jr
-from jaxroof.estimators.training.details import ALLOCATED as NAMES
 from jaxroof.catalog.lookup import architecture_with_choices
 from jaxroof.errors import InputError
+from jaxroof.estimators.training.details import ALLOCATED as NAMES
 from jaxroof.estimators.training.inputs import TrainingPlan
 from jaxroof.records import units
 from jaxroof.views.text.fit import groups

@@ -10,17 +10,19 @@ import xarray as xr
 
 import jaxroof as jr
 from jaxroof import catalog
-from jaxroof.analyses.fit_candidates import (
+from jaxroof.analyses.fit_changes import (
+    ABOUT,
     KINDS,
     PATHS,
+    SHORTEST,
     at_once,
+    cheapest_changes,
+    even_where_it_fits,
     freeing,
     pairs,
     recipes,
 )
-from jaxroof.analyses.fit_changes import ABOUT, SHORTEST, cheapest_changes
 from jaxroof.analyses.fit_question import asked_question
-from jaxroof.analyses.layer_splits import even_where_it_fits
 from jaxroof.catalog.lookup import architecture
 
 PLANNED = {SHORTEST[path] for path in SHORTEST if path.startswith("plan.")} | {"zero"}

@@ -9,9 +9,8 @@ import pytest
 
 import jaxroof as jr
 from jaxroof import catalog
-from jaxroof.analyses.fit_candidates import PATHS, at_once, legal, with_points
+from jaxroof.analyses.fit_changes import PATHS, at_once, legal, step_times, with_points
 from jaxroof.analyses.fit_question import asked_question
-from jaxroof.analyses.fit_time import step_times
 from jaxroof.engine.grid.question import resolve
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.estimators.training.inputs import TrainingPlan
