@@ -9,12 +9,18 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.analyses.fit_changes import changes_dataset, changes_json, step_times
-from jaxroof.analyses.fit_question import PATHS, Question, path_of, unchecked_question
+from jaxroof.analyses.fit_question import (
+    FIT,
+    PATHS,
+    SELECTIVE,
+    Question,
+    path_of,
+    unchecked_question,
+)
 from jaxroof.analyses.fit_software import SoftwareAnswer, software_answer
 from jaxroof.analyses.least_memory import fewest_accelerators
 from jaxroof.analyses.plan_question import Filled, filled_plan
 from jaxroof.analyses.plan_question import Question as Search
-from jaxroof.analyses.plan_recomputation import SELECTIVE
 from jaxroof.catalog.lookup import as_reported
 from jaxroof.catalog.software import TODAY
 from jaxroof.engine.details import detail
@@ -38,7 +44,6 @@ from jaxroof.settings import choose
 from jaxroof.units import percent
 
 APART = ("system.", "software.", "shared.", "training_tokens")  # which no memory depends on
-FIT = dataclasses.replace(training, products={})  # a rule says what contradicts a plan
 LISTS = ("modules", "layer_split")  # settings of a question that no search has
 TIMED = ("software.", "shared.", "chip.")  # settings that memory does not depend on
 BOUNDS = {"reserved": f"± {percent(RESERVED_ERROR)}", "device": f"± {percent(DEVICE_ERROR)}"}

@@ -1,29 +1,34 @@
 """The question whether a training step fits: settings in, checked inputs and a recipe out."""
 
 import dataclasses
+import enum
 import os
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from jaxroof.analyses.plan_recomputation import listed, recomputation
-from jaxroof.catalog.architecture import Architecture
-from jaxroof.catalog.chip import Chip
-from jaxroof.catalog.lookup import (
-    ARCHITECTURE_CHOICES,
-    architecture_with_choices,
-    chip_of,
-    with_chip,
-)
 from jaxroof.catalog.lookup import system as system_named
 from jaxroof.catalog.system import System, usable_memory
+from jaxroof.engine.grid.question import ask
 from jaxroof.engine.search.plan_text import unknown_field
-from jaxroof.errors import InputError, NoAnswer, refusal, shown
-from jaxroof.estimators.training.inputs import SHORTHAND, TrainingInputs, TrainingPlan
+from jaxroof.errors import NoAnswer, refusal, shown, unknown
+from jaxroof.estimators.training.inputs import (
+    RECOMPUTATION,
+    SHORTHAND,
+    TrainingInputs,
+    TrainingPlan,
+)
 from jaxroof.estimators.training.legality_words import refuse_illegal, refuse_too_large
 from jaxroof.estimators.training.planned import PlannedStep, planned
-from jaxroof.estimators.training.recipe import LayerDivision, Recipe, TrainingRecipe, exchange_of
-from jaxroof.records import Absent, Number, checked, replace_at, units, with_named_absences
-from jaxroof.settings import apply_settings, carried, choose
+from jaxroof.estimators.training.recipe import (
+    LayerDivision,
+    Module,
+    TrainingRecipe,
+    exchange_of,
+    modules_of,
+)
+from jaxroof.estimators.training.step import training
+from jaxroof.records import Number, replace_at, units, with_named_absences
+from jaxroof.settings import choose
 from jaxroof.units import parse
 
 PATHS = {  # of the plan's fields in the inputs
@@ -39,7 +44,22 @@ OF_STATES = {  # fields of the plan that are settings too
     f"states.{name}": f"plan.{name}" for name in ("zero_stage", "offload_optimizer")
 }
 BARE = {**SHORTHAND, "sequence": "model.sequence"}  # numbers that need no name of their record
+LEVEL = ("rc", "recompute")  # of a plan: what is computed again
+SELECTIVE = "selective"  # the choice of a search: what rc=1 computes again
 EVEN = "even"  # a split of layers: as even as can be
+
+
+def _machine(name: str | os.PathLike[str]) -> System:
+    """Return a system, with its chip where runs of it were measured."""
+    try:
+        return system_named(name, calibrated=True)
+    except NoAnswer:
+        return system_named(name)
+
+
+FIT = dataclasses.replace(  # training whose memory is asked: the rules say what contradicts a plan
+    training, products={}, names={**training.names, "system": _machine}
+)
 
 
 class Question(NamedTuple):
@@ -84,97 +104,37 @@ def unchecked_question(
     Raises: InputError for what cannot be read, or is out of range.
     """
     settings = {name: value for name, value in settings.items() if value is not None}
-    again, plan, settings = recomputation(plan, settings)
-    ours, rest = _apart(_by_path(settings), "model.", ARCHITECTURE_CHOICES)
-    system, rest = with_chip(rest, system)
-    machine, by_path = _apart(rest, "system.", ())
-    architecture, made = _architecture(model, ours)
-    if architecture.classes > 0.0 or architecture.vocabulary == 0.0:
-        text = "a model of pictures, without a vocabulary; expected a model of language"
-        raise refusal("model", text)
-    absent: Any = with_named_absences(architecture, "model.").sequence
-    if isinstance(absent, Absent):
-        absent.refuse()
+    again, plan, rest = recomputation(plan, settings)
+    by_path = _by_path(rest)
+    by_path |= _plan_paths(plan, by_path)
     if "global_batch" not in by_path:
         raise refusal("global_batch", "not given; expected the sequences of one optimizer step")
-    by_path |= _plan_paths(plan, by_path)
     split = by_path.pop("layer_split", None)
-    found = _system(system, machine)
-    usual = TrainingRecipe(**vars(made), selective=again.modules)
-    inputs, recipe = apply_settings(
-        TrainingInputs(
-            model=architecture,
-            system=found,
-            global_batch=1.0,
-            plan=TrainingPlan(recompute=again.level),
-        ),
-        usual,
-        by_path,
-    )
-    assert inputs.plan is not None
-    inputs = replace_at(inputs, "plan.exchange", exchange_of(recipe, inputs.plan.exchange))
-    inputs = checked(_with_gpus(inputs, by_path))
-    assert inputs.plan is not None
-    refuse_too_large(inputs.plan)
-    recipe = dataclasses.replace(recipe, layer_division=_division(split, recipe, inputs))
-    given = {*by_path, *(f"model.{name}" for name in ours), *(f"system.{name}" for name in machine)}
-    given |= {"recompute"} if again.given else set()
+    named = {"model": model, "system": system}
+    named = {k: os.fspath(v) if isinstance(v, os.PathLike) else v for k, v in named.items()}
+    asked = {**named, **by_path, "plan.recompute": again.level}
+    _, inputs, recipe, _ = ask(FIT, settings=asked, whole=True)
+    if inputs.model.classes > 0.0 or inputs.model.vocabulary == 0.0:
+        text = "a model of pictures, without a vocabulary; expected a model of language"
+        raise refusal("model", text)
+    float(with_named_absences(inputs.model, "model.").sequence)
+    given = {*by_path, *(["recompute"] if again.given else ())}
     given |= {"layer_split"} if split is not None else set()
-    return Question(inputs, recipe, usable_memory(found), frozenset(given))
-
-
-def _apart(
-    settings: Mapping[str, Any], prefix: str, names: Iterable[str]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the settings of a part, without its prefix, and the others."""
-    ours = {key: value for key, value in settings.items() if key.startswith(prefix)}
-    ours |= {key: settings[key] for key in names if key in settings}
-    others = {key: value for key, value in settings.items() if key not in ours}
-    return {key.removeprefix(prefix): value for key, value in ours.items()}, others
-
-
-def _architecture(model: Any, settings: Mapping[str, Any]) -> tuple[Architecture, Recipe]:
-    """Return an architecture and its choices, with settings applied."""
-    recipe = choose(Recipe(), carried(model))
-    if isinstance(model, str | os.PathLike):
-        model, choices = architecture_with_choices(model)
-        recipe = choose(recipe, choices)
-    if not isinstance(model, Architecture):
-        raise refusal("model", f"expected a name, a file or an Architecture, given {shown(model)}")
-    with_settings: tuple[Architecture, Recipe] = _applied("model", checked(model), recipe, settings)
-    return with_settings
-
-
-def _system(system: Any, settings: Mapping[str, Any]) -> System:
-    """Return a system with a known capacity, with settings applied."""
-    if isinstance(system, str | os.PathLike):
-        system = dataclasses.replace(system_named(system), chip=_chip(system))
-    if not isinstance(system, System):
-        raise refusal("system", f"expected a name, a file or a System, given {shown(system)}")
-    if "hbm_capacity" in settings and "hbm_reported" not in settings:
+    if "system.hbm_capacity" in given and "system.hbm_reported" not in given:
         none: Any = None  # what the device reports is of the other capacity
-        system = dataclasses.replace(system, hbm_reported=none)
-    found, _ = _applied("system", system, None, settings)
-    if found.hbm_capacity is None and found.hbm_reported is None:
+        inputs = replace_at(inputs, "system.hbm_reported", none)
+    if inputs.system.hbm_capacity is None and inputs.system.hbm_reported is None:
         text = "hbm_capacity: not given; expected the bytes of its high-bandwidth memory"
         raise refusal("system", text)
-    machine: System = checked(found)
-    return machine
+    inputs = replace_at(inputs, "plan.exchange", exchange_of(recipe, inputs.plan.exchange))
+    inputs = _with_gpus(inputs, by_path)
+    refuse_too_large(inputs.plan)
+    division = _division(split, recipe, inputs)
+    recipe = dataclasses.replace(recipe, selective=again.modules, layer_division=division)
+    return Question(inputs, recipe, usable_memory(inputs.system), frozenset(given))
 
 
-def _chip(system: str | os.PathLike[str]) -> Chip | None:
-    """Return what training gets of the chip of a system, None where no runs of it were measured."""
-    try:
-        return chip_of(system)
-    except NoAnswer:
-        return None
-
-
-def _applied(where: str, record: Any, recipe: Any, settings: Mapping[str, Any]) -> Any:
-    try:
-        return apply_settings(record, recipe, settings)
-    except InputError as error:
-        raise refusal(where, str(error)) from None
+# ---- Names of what is set -----------------------------------------------------------------------
 
 
 def path_of(name: str) -> str:
@@ -214,12 +174,9 @@ def _plan_paths(plan: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str,
     for path in others:
         if path.startswith("plan.") and path not in OF_STATES.values():
             field = path.removeprefix("plan.")
-            raise refusal("plan", f"{field}: expected it in the plan, as {_shortest(field)}=2")
+            symbol = next((short for short, name in SHORT.items() if name == field), field)
+            raise refusal("plan", f"{field}: expected it in the plan, as {symbol}=2")
     return found
-
-
-def _shortest(field: str) -> str:
-    return next((short for short, name in SHORT.items() if name == field), field)
 
 
 def _with_gpus(inputs: TrainingInputs, given: Collection[str]) -> TrainingInputs:
@@ -232,6 +189,84 @@ def _with_gpus(inputs: TrainingInputs, given: Collection[str]) -> TrainingInputs
             return inputs
         return dataclasses.replace(inputs, plan=dataclasses.replace(plan, data=inputs.gpus / rest))
     return dataclasses.replace(inputs, gpus=plan.data * plan.tensor * plan.context * plan.pipeline)
+
+
+# ---- Choices that no search has -----------------------------------------------------------------
+
+
+class Recomputation(NamedTuple):
+    """The level of a plan, the modules that level 1 computes again, and whether either is given."""
+
+    level: float
+    modules: frozenset[Module]
+    given: bool
+
+
+def recomputation(
+    plan: Mapping[str, Any], settings: Mapping[str, Any]
+) -> tuple[Recomputation, dict[str, Any], dict[str, Any]]:
+    """Return what is computed again, and the plan and the settings without it.
+
+    ``recompute`` of the settings is a word, ``rc`` of the plan its number; ``selective`` of a
+    search says which modules 1 computes again, unless ``modules`` does.
+    Raises: InputError for another number than 0, 1 or 2, for what is given twice, and for modules
+    without selective recomputation or the other way round.
+
+    >>> recomputation({"dp": 8, "rc": 2}, {})
+    (Recomputation(level=2.0, modules=frozenset(), given=True), {'dp': 8}, {})
+    """
+    number = next((value for name, value in plan.items() if name in LEVEL), None)
+    word, named = settings.get("recompute"), settings.get("modules")
+    if number is not None:
+        if "recompute" in settings:
+            raise refusal("recompute", "given twice, as rc of the plan too; expected it once")
+        level = parse(number, "1", "plan: rc")
+        if level not in range(len(RECOMPUTATION)):
+            raise refusal("plan: rc", f"expected whole numbers from 0 to 2, given {shown(number)}")
+    elif word is not None:
+        if word not in RECOMPUTATION:
+            raise unknown("recompute", word, "Recompute", RECOMPUTATION)
+        level = float(RECOMPUTATION.index(word))
+    else:
+        level = 0.0 if named is None else 1.0
+    if SELECTIVE in settings and "modules" in settings:
+        raise refusal(SELECTIVE, "given twice, as modules too; expected it once")
+    modules = frozenset() if named is None else listed_modules(named)
+    if named is None and level == 1.0 and (number is not None or SELECTIVE in settings):
+        chosen = {k: settings[k] for k in (SELECTIVE, "attention_kernel") if k in settings}
+        modules = modules_of(choose(TrainingRecipe(), chosen))
+    if modules and level != 1.0:
+        said = f"go with recompute=selective, given recompute={RECOMPUTATION[int(level)]}"
+        raise refusal("modules", said)
+    if level == 1.0 and not modules:
+        text = "selective says which modules are computed again; expected modules, such as"
+        raise refusal("recompute", f"{text} modules={Module.CORE_ATTENTION.value}")
+    given = not (number is None and word is None and named is None)
+    own = (*LEVEL, SELECTIVE, "modules")
+    rest = {name: value for name, value in settings.items() if name not in own}
+    left = {name: value for name, value in plan.items() if name not in LEVEL}
+    return Recomputation(level, modules, given), left, rest
+
+
+def listed_modules(value: Any) -> frozenset[Module]:
+    """Return modules that are given as a list, or as a text such as ``core_attn,mlp``."""
+    members = {member.value: member for member in Module}
+    found = []
+    for item in listed(value):
+        name = item.value if isinstance(item, enum.Enum) else item
+        if name not in members:
+            raise unknown("modules", name, "module of a layer", members)
+        found.append(members[name])
+    return frozenset(found)
+
+
+def listed(value: Any) -> list[Any]:
+    """Return the items of a list, or of a text such as ``core_attn,mlp``."""
+    if isinstance(value, str):
+        return [item.strip() for item in value.split(",")]
+    if not isinstance(value, Iterable):
+        raise refusal("", f"expected a list, given {shown(value)}")
+    return list(value)
 
 
 def _division(split: Any, recipe: TrainingRecipe, inputs: TrainingInputs) -> Any:

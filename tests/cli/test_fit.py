@@ -135,7 +135,7 @@ BAD = [
     ),
     (
         f"{SMALL} --set model.layers=320000",
-        "model: layers: expected a whole number above 0 and at most 4096",
+        "model.layers: expected a whole number above 0 and at most 4096",
     ),
     (
         SMALL.replace("dp=8,mb=1,zero=1", "pp=320000"),
