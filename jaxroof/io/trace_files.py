@@ -3,19 +3,20 @@
 Times are exact in both: microseconds are the decimal digits of the seconds, shifted by six places.
 """
 
-import csv
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+import pandas as pd
 import xarray as xr
 
 from jaxroof.io.trace_events import (
     LABEL,
     NONE,
     PLACES,
+    TIMES,
     event_columns,
     trace_of,
 )
@@ -185,15 +186,10 @@ def _seconds(microseconds: Any) -> float:
 def write_table(data: xr.Dataset, path: str) -> None:
     """Write a trace as CSV: sequence, name, device, start and duration, then the rest."""
     columns = event_columns(data)
-    header = [head for head, name in HEADER.items() if name in columns]
-    cells = [columns[HEADER[head]] for head in header]
-    for head, column in zip(header, cells, strict=True):
-        if head in PLACES:
-            column[:] = ["" if number == NONE else number for number in column]
-    with open(path, "w", encoding="utf-8", newline="") as stream:
-        table = csv.writer(stream, lineterminator="\n")
-        table.writerow(["seq", *header])
-        table.writerows([n, *row] for n, row in enumerate(zip(*cells, strict=True)))
+    table = pd.DataFrame({head: columns[name] for head, name in HEADER.items() if name in columns})
+    for head in PLACES:
+        table[head] = table[head].astype("Int64").mask(table[head] == NONE)
+    table.to_csv(path, index_label="seq", lineterminator="\n")
 
 
 def is_table(columns: Iterable[Any]) -> bool:
@@ -202,21 +198,15 @@ def is_table(columns: Iterable[Any]) -> bool:
 
 
 def read_table(path: str) -> xr.Dataset:
-    """Return the trace of a CSV file."""
-    with open(path, encoding="utf-8", newline="") as stream:
-        try:
-            header, *rows = csv.reader(stream)
-        except csv.Error as error:
-            raise ValueError(str(error)) from error
-    cells = zip(*rows, strict=True) if rows else ([] for _ in header)
-    texts = {head: list(column) for head, column in zip(header, cells, strict=True)}
+    """Return the trace of a CSV file.
+
+    Raises: ValueError for a cell that is not a number, or a row that does not fit the header.
+    """
+    table = pd.read_csv(path, dtype=str, keep_default_na=False)
     columns: dict[str, list[Any]] = {}
-    for head, name in HEADER.items():
-        if head not in texts:
-            continue
-        column = texts[head]
+    for head in HEADER.keys() & set(table.columns):
+        cells, name = table[head].tolist(), HEADER[head]
         if name in PLACES:
-            columns[name] = [int(cell) if cell else NONE for cell in column]
-        else:
-            columns[name] = [float(c) for c in column] if head in LEAD[3:] else column
+            cells = [int(cell) if cell else NONE for cell in cells]
+        columns[name] = list(map(float, cells)) if name in TIMES else cells
     return trace_of(columns, {})
