@@ -18,7 +18,7 @@ from jaxroof.errors import refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import HOMES
 from jaxroof.estimators import estimator as named
-from jaxroof.io.trace_events import trace_of
+from jaxroof.io.traces import trace_of
 
 LAYERED = ("training", "published", "unfused")
 SCHEDULED = ("training", "published")

@@ -15,6 +15,7 @@ from jaxroof.engine.grid.axes import (
     spread,
     unique_names,
 )
+from jaxroof.engine.grid.chunks import EACH, programs
 from jaxroof.engine.grid.dataset import (
     MISSING,
     Columns,
@@ -24,7 +25,6 @@ from jaxroof.engine.grid.dataset import (
     stack_choices,
 )
 from jaxroof.engine.grid.placement import place_best
-from jaxroof.engine.grid.programs import EACH, programs
 from jaxroof.engine.grid.question import ask
 from jaxroof.engine.grid.size import check_products
 from jaxroof.errors import refusal, unknown

@@ -13,7 +13,7 @@ import pandas as pd
 import xarray as xr
 
 from jaxroof.errors import InputError, refusal, shown
-from jaxroof.io import netcdf_files, trace_files, zarr_store
+from jaxroof.io import netcdf_files, traces, zarr_store
 from jaxroof.io.atomic import DAMAGE, Path, replace_file
 from jaxroof.io.chunk_manifest import check_ours
 from jaxroof.io.stored_format import (
@@ -24,7 +24,7 @@ from jaxroof.io.stored_format import (
     stamped,
     summed,
 )
-from jaxroof.io.trace_events import is_trace
+from jaxroof.io.traces import is_trace
 from jaxroof.limits import check_memory, out_of_memory
 
 ZARR = ".zarr"  # a directory, written chunk by chunk
@@ -159,7 +159,7 @@ def frame(data: xr.Dataset) -> pd.DataFrame:
 
 def _write_csv(data: xr.Dataset, path: str) -> None:
     if is_trace(data):
-        trace_files.write_table(data, path)
+        traces.write_table(data, path)
         return
     table = frame(data)
     for name in table.columns:
@@ -172,8 +172,8 @@ def _read_csv(path: str) -> xr.Dataset:
     table = pd.read_csv(path)
     if not len(table.columns):
         raise ValueError("no columns")
-    if trace_files.is_table(table.columns):
-        return trace_files.read_table(path)
+    if traces.is_table(table.columns):
+        return traces.read_table(path)
     return xr.Dataset({name: ("row", table[name].to_numpy()) for name in table.columns})
 
 
@@ -187,7 +187,7 @@ def json_text(data: xr.Dataset) -> str:
 
 def _write_json(data: xr.Dataset, path: str) -> None:
     if is_trace(data):
-        trace_files.write_chrome(data, path)
+        traces.write_chrome(data, path)
         return
     with open(path, "w", encoding="utf-8") as stream:
         stream.write(f"{_json_text(data)}\n")
@@ -225,8 +225,8 @@ def _read_json(path: str) -> xr.Dataset:
     with open(path, encoding="utf-8") as stream:
         text = stream.read()
     whole = json.loads(text)
-    if trace_files.is_chrome(whole):
-        return trace_files.read_chrome(text)
+    if traces.is_chrome(whole):
+        return traces.read_chrome(text)
 
     def variable(written: dict[str, Any]) -> xr.Variable:
         kind = _number_or_text(written["dtype"])

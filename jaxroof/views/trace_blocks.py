@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
-from jaxroof.io.trace_events import KINDS, NONE, VISITS, event_columns
+from jaxroof.io.traces import KINDS, NONE, VISITS, event_columns
 from jaxroof.units import percent, show
 
 TOGETHER = 1e-9  # share of a step below which a gap is none

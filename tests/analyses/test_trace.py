@@ -27,8 +27,7 @@ from jaxroof.estimators.mlp_pipeline.details import network_of
 from jaxroof.estimators.mlp_pipeline.program import program
 from jaxroof.estimators.mlp_pipeline.recipe import PROFILES, Profile
 from jaxroof.estimators.pipelines import event_rows, visit_rows
-from jaxroof.io.trace_events import is_trace, side_by_side, trace_of
-from jaxroof.io.trace_files import COLOURS
+from jaxroof.io.traces import COLOURS, is_trace, side_by_side, trace_of
 from jaxroof.records import checked, with_named_absences
 from jaxroof.schedules.table import BACKWARD, FORWARD
 from jaxroof.views import plots

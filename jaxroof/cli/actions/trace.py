@@ -12,7 +12,7 @@ from jaxroof.engine.search.plan_text import parse_plan
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimators.mlp_pipeline.inputs import Plan
 from jaxroof.estimators.mlp_pipeline.recipe import Order
-from jaxroof.io.trace_events import side_by_side
+from jaxroof.io.traces import side_by_side
 from jaxroof.units import parse
 from jaxroof.views.text.answers.trace import answer
 

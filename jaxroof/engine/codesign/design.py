@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from jaxroof.engine.codesign.cost_model import cost_model
 from jaxroof.engine.codesign.descent import BestMachine, best_machine
 from jaxroof.engine.codesign.machines import (
     DesignProblem,
     FeasiblePlans,
+    cost_model,
     feasible_plans,
     parameter_columns,
     search_problem,

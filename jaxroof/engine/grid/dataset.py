@@ -15,7 +15,7 @@ import xarray as xr
 
 from jaxroof import __version__
 from jaxroof.engine.grid.axes import Axis
-from jaxroof.engine.grid.programs import groups
+from jaxroof.engine.grid.chunks import groups
 from jaxroof.records import field_at, is_quantity, leaves
 
 # metadata that describes a quantity, copied to its attributes

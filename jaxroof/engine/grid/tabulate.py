@@ -18,6 +18,7 @@ from jaxroof.engine.grid.chunks import (
     chunk_shape,
     iter_chunks,
     padded_slice,
+    programs,
     progress_share,
 )
 from jaxroof.engine.grid.dataset import (
@@ -31,7 +32,6 @@ from jaxroof.engine.grid.dependencies import axes_that_move, results_without_num
 from jaxroof.engine.grid.evaluate import evaluate_points, ravel_grid
 from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.engine.grid.placement import place_best, with_any_placement, without_placement
-from jaxroof.engine.grid.programs import programs
 from jaxroof.engine.grid.question import ask
 from jaxroof.engine.grid.size import check_products, check_table
 from jaxroof.errors import unknown

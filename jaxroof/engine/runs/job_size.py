@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from jaxroof.engine.grid.axes import replace_all
-from jaxroof.engine.grid.programs import programs
+from jaxroof.engine.grid.chunks import programs
 from jaxroof.engine.grid.size import (
     COPIES,
     NUMBER,

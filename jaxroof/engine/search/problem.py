@@ -11,9 +11,9 @@ from jaxroof.engine.grid.axes import (
     AxisValues,
     unique_names,
 )
+from jaxroof.engine.grid.chunks import programs
 from jaxroof.engine.grid.dependencies import dependencies
 from jaxroof.engine.grid.executor import ONCE, SMALL
-from jaxroof.engine.grid.programs import programs
 from jaxroof.engine.grid.question import ask, check_no_plan
 from jaxroof.engine.search.constraints import Constraint, constraints
 from jaxroof.errors import InputError, refusal, shown, unknown

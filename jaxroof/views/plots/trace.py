@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from jaxroof.errors import refusal
-from jaxroof.io.trace_events import (
+from jaxroof.io.traces import (
     COLUMNS,
     NONE,
     VISITS,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 import xarray as xr
 
 from jaxroof.analyses.explain import QUESTION, explanation_of
-from jaxroof.io.trace_events import labelled_parts
+from jaxroof.io.traces import labelled_parts
 from jaxroof.views.text.answers import (
     compare,
     design,
