@@ -54,13 +54,9 @@ def layers(
 def training_layers(inputs: Any, recipe: Any = None, **more: Any) -> xr.Dataset:
     """Return one row per operation of an average layer and one microbatch, under one plan.
 
-    Arguments are as in ``layers``. Messages are what nothing hides of them; ``launch limit`` is
-    what waiting for the host adds.
-    Returns: a Dataset over ``operation`` of seconds and FLOP in both directions, the share of the
-    layer's time and the rate over the 16-bit peak; ``kind`` says what an operation is. The seconds
-    sum to the layer's. Operations that take no time are left out.
-    Raises: InputError for settings that are unknown or out of range, and for a plan that is not
-    given or not legal.
+    ``layers`` of ``training``: seconds and FLOP in both directions, which sum to the layer's, the
+    share of its time and the rate over the 16-bit peak; ``kind`` says what an operation is.
+    Messages are what nothing hides of them; ``launch limit`` is what waiting for the host adds.
 
     >>> plan = {"plan.data": 8, "plan.tensor": 8}
     >>> data = training_layers(
@@ -75,11 +71,8 @@ def training_layers(inputs: Any, recipe: Any = None, **more: Any) -> xr.Dataset:
 def unfused_layers(inputs: Any, recipe: Any = None, **more: Any) -> xr.Dataset:
     """Return one row per operator of one layer: the MLP block, then the attention block.
 
-    Arguments are as in ``layers``.
-    Returns: a Dataset over ``operation`` of FLOP, bytes, messages and seconds in both directions.
-    Its coordinates name the block, the collectives and the links. An operator that does not
-    communicate has a message of NaN and a group of -1.
-    Raises: InputError for inputs that are out of range or incomplete.
+    ``layers`` of ``unfused``; coordinates name the block, the collectives and the links. An
+    operator that does not communicate has a message of NaN and a group of -1.
     """
     return layers(inputs, recipe, estimator="unfused", **more)
 
@@ -134,13 +127,9 @@ def schedule(
 def training_schedule(inputs: Any, recipe: Any = None, **more: Any) -> xr.Dataset:
     """Return the time and memory of a training step under each of several pipeline schedules.
 
-    Arguments are as in ``schedule``; ``chunks`` are by default the plan's ``interleave``, or 2;
-    ``sends`` are by default as the software sends.
-    Returns: a Dataset over ``schedule`` and ``device``, with the 80 % interval of each step time.
-    The step times are those of ``evaluate``, but for ``sends`` that are given. A schedule that does
-    not allow the plan keeps its row: its numbers are missing and ``reason`` says why.
-    Raises: InputError for settings that are unknown or out of range, for an illegal plan, and if no
-    schedule allows the plan.
+    ``schedule`` of ``training``, with the 80 % interval of each step time: those of ``evaluate``,
+    but for ``sends`` that are given. ``chunks`` are by default the plan's ``interleave``, or 2;
+    ``sends`` as the software sends.
 
     >>> plan = {"plan.tensor": 8, "plan.pipeline": 4, "global_batch": 32}
     >>> data = training_schedule({"model": "llama3-70b", "system": "h100-nvs8", **plan})

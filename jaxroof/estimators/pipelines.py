@@ -1,16 +1,15 @@
 """A step under pipeline schedules, side by side or visit by visit, whichever estimator times it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxroof import schedules as pipelines
 from jaxroof.errors import InputError, refusal, shown, spelled, unknown
 from jaxroof.estimator import Column, Rows
-from jaxroof.schedules.clock import Sends
+from jaxroof.schedules.clock import Sends, VisitTimes
 from jaxroof.schedules.table import BACKWARD, FORWARD, IDLE, WEIGHT, Schedule, in_flight
-from jaxroof.structure import results
 
 SCHEDULES: tuple[str, ...] = ("1f1b", "interleaved", "zb-h1", "dualpipe")
 FLAGS = {
@@ -92,18 +91,34 @@ def microbatches_of(inputs: Any) -> int:
 # ---- Side by side -------------------------------------------------------------------------------
 
 
-def counts(pipeline: Schedule, stage_layers: int) -> dict[str, np.ndarray]:
-    """Return the whole-number properties of a schedule."""
-    return {
-        "in_flight": in_flight(pipeline),
-        "copies": np.asarray(int(pipeline.routes)),
-        "stage_layers": np.asarray(stage_layers),
-    }
+class Ran(NamedTuple):
+    """A step under a schedule: its results, and when every visit runs."""
+
+    table: Schedule
+    results: Mapping[str, Any]  # numbers, or arrays over devices
+    stage_layers: int
+    times: VisitTimes
+    leave: Any = None  # how long sending each visit's output occupies its device [s]
+    synchronisation: Any = None  # of each device with its replicas, after all its visits [s]
+    update: Any = None  # of its parameters, after that [s]
+
+
+Run = Callable[[str], Ran]  # a schedule by its name -> the step under it
+
+
+def visits(inputs: Any, name: str, run: Run) -> Rows:
+    """Return every visit of every stage under a schedule as events."""
+    ran = run(name)
+    ends = {"synchronisation": ran.synchronisation, "update": ran.update}
+    found = visit_rows(ran.table, ran.times.start, ran.times.end, leave=ran.leave, **ends)
+    sizes = f"{int(inputs.model.layers)} layers on {ran.table.devices} stages"
+    title = f"{sizes}, {ran.table.microbatches} microbatches, {name}"
+    return event_rows(found, title=title, schedule=name)
 
 
 def side_by_side(
     names: Sequence[str],
-    row: Callable[[str], Mapping[str, Any]],
+    run: Run,
     inputs: Any,
     limit: float,
     closed_form: float | None = None,
@@ -112,17 +127,21 @@ def side_by_side(
 
     A schedule that does not allow the plan keeps its row: its numbers are missing and ``reason``
     says why.
-    Arguments: ``row`` gives numbers, or arrays over devices, by name; ``limit`` is the memory that
-    a step may fill [B]; ``closed_form`` the step time by it, where that is another [s].
+    Arguments: ``limit`` is the memory that a step may fill [B]; ``closed_form`` the step time by
+    it, where that is another [s].
     Raises: InputError if no schedule allows the plan.
     """
     found: dict[str, dict[str, np.ndarray]] = {}
     reasons: dict[str, str] = {}
     for name in names:
         try:
-            found[name] = {field: np.asarray(value) for field, value in row(name).items()}
+            ran = run(name)
         except InputError as error:
             reasons[name] = str(error)
+            continue
+        numbers = (in_flight(ran.table), int(ran.table.routes), ran.stage_layers)
+        every = {**ran.results, **dict(zip(COUNTS, numbers, strict=True))}
+        found[name] = {field: np.asarray(value) for field, value in every.items()}
     if not found:
         told = "; ".join(dict.fromkeys(reasons.values()))
         raise InputError(told if len(names) == 1 else f"no schedule allows the plan: {told}")
@@ -153,11 +172,6 @@ def side_by_side(
     ):
         columns[dim] = Column(places, (dim,), {"long_name": words}, label=True)
     return columns
-
-
-def arrays(report: Any) -> dict[str, Any]:
-    """Return the results of a record by their names."""
-    return results(report)
 
 
 def _about(unit: str, words: str) -> dict[str, str]:
@@ -209,10 +223,3 @@ def event_rows(found: Sequence[tuple[Any, ...]], **attrs: Any) -> Rows:
     """Return events as rows along ``event``, in the order given."""
     columns = zip(EVENT, map(list, zip(*found, strict=True)), strict=True)
     return Rows({name: Column(values, ("event",)) for name, values in columns}, attrs)
-
-
-def visits_title(table: Schedule, inputs: Any) -> str:
-    """Return the title of the visits of a step."""
-    layers = int(inputs.model.layers)
-    sizes = f"{layers} layers on {table.devices} stages, {table.microbatches} microbatches"
-    return f"{sizes}, {table.name}"

@@ -1,7 +1,7 @@
 """The study's training step in detail: a layer's operations, the stages under schedules."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,17 +11,15 @@ from jaxroof.errors import refusal, shown
 from jaxroof.estimator import Column, Detail, Rows, reads
 from jaxroof.estimators.pipelines import (
     SCHEDULES,
-    arrays,
+    Ran,
+    Run,
     check_chunks,
     check_pipeline,
     check_schedules,
     check_sends,
-    counts,
-    event_rows,
     microbatches_of,
     side_by_side,
-    visit_rows,
-    visits_title,
+    visits,
 )
 from jaxroof.estimators.published.inputs import Inputs
 from jaxroof.estimators.published.layer_report import LayerReport, layer_reports
@@ -41,6 +39,7 @@ from jaxroof.records import units, value_or, with_named_absences
 from jaxroof.schedules import clock
 from jaxroof.schedules.clock import Sends, layout_of
 from jaxroof.schedules.table import Schedule, work
+from jaxroof.structure import results
 from jaxroof.units import parse
 
 # ---- The operations of a layer ------------------------------------------------------------------
@@ -114,20 +113,6 @@ def layer_equivalents(where: str, value: float | str) -> float:
     return found
 
 
-def built(inputs: Inputs, name: str, chunks: int) -> Schedule:
-    """Return a schedule built for the plan of the inputs.
-
-    Raises: InputError if the schedule does not allow the plan.
-    """
-    assert inputs.plan is not None
-    chunks = chunks if name in pipelines.CHUNKED else 1
-    layers, devices = int(inputs.model.layers), int(inputs.plan.pipeline)
-    if layers % (devices * chunks):
-        text = f"{devices} x {chunks} stages do not divide the {layers} layers"
-        raise refusal(name, f"{text}; expected chunks that divide {layers // devices}")
-    return pipelines.build(name, devices, microbatches_of(inputs), chunks)
-
-
 def schedule_rows(
     inputs: Inputs,
     recipe: Recipe,
@@ -139,23 +124,15 @@ def schedule_rows(
     sends: Sends | str = Sends.OVERLAPPED,
 ) -> Rows:
     """Return time and memory under each of several schedules, of every device."""
-    chunks, extra, way = check_chunks(chunks), _extra(first, last), check_sends(sends)
-    names = check_schedules(schedules)
-
-    def row(name: str) -> Mapping[str, Any]:
-        pipeline = built(inputs, name, chunks)
-        report, _ = scheduled_step(inputs, recipe, pipeline, way, extra)
-        layers = int(inputs.model.layers * pipeline.routes) // pipeline.stages
-        return {**arrays(report), **counts(pipeline, layers)}
-
+    run, extra, way = _run(inputs, recipe, chunks, first, last, sends)
     limit = float(memory_limit(with_named_absences(inputs)))
     other = float(closed_form(inputs, recipe, way))
     ends = {"first": float(extra.first), "last": float(extra.last)}
     attrs = {"chunks": chunks, "sends": way.value, **ends, "picture": "schedules"}
-    return Rows(side_by_side(names, row, inputs, limit, other), attrs)
+    return Rows(side_by_side(check_schedules(schedules), run, inputs, limit, other), attrs)
 
 
-def visits(
+def event_list(
     inputs: Inputs,
     recipe: Recipe,
     *,
@@ -167,18 +144,31 @@ def visits(
 ) -> Rows:
     """Return every visit of every stage under a schedule."""
     (name,) = check_schedules(schedule, "schedule")
-    chunks, extra, way = check_chunks(chunks), _extra(first, last), check_sends(sends)
-    table = built(inputs, name, chunks)
-    report, times = scheduled_step(inputs, recipe, table, way, extra)
-    leave = _leave(inputs, recipe, table) if way is Sends.BLOCKING else None
-    ends = {"leave": leave, "synchronisation": report.data_time}
-    found = visit_rows(table, times.start, times.end, **ends)
-    return event_rows(found, title=visits_title(table, inputs), schedule=name)
+    return visits(inputs, name, _run(inputs, recipe, chunks, first, last, sends)[0])
 
 
-def _extra(first: float, last: float) -> Extra:
+def _run(
+    inputs: Inputs, recipe: Recipe, chunks: int, first: float, last: float, sends: Sends | str
+) -> tuple[Run, Extra, Sends]:
+    """Return what runs a schedule, with the extra of its ends and its kind of sends."""
+    check_chunks(chunks)
     ends = (layer_equivalents("first", first), layer_equivalents("last", last))
-    return Extra(*map(np.float64, ends))
+    extra, way = Extra(*map(np.float64, ends)), check_sends(sends)
+    assert inputs.plan is not None
+    layers, devices = int(inputs.model.layers), int(inputs.plan.pipeline)
+
+    def run(name: str) -> Ran:
+        several = int(chunks) if name in pipelines.CHUNKED else 1
+        if layers % (devices * several):
+            text = f"{devices} x {several} stages do not divide the {layers} layers"
+            raise refusal(name, f"{text}; expected chunks that divide {layers // devices}")
+        table = pipelines.build(name, devices, microbatches_of(inputs), several)
+        report, times = scheduled_step(inputs, recipe, table, way, extra)
+        held = int(inputs.model.layers * table.routes) // table.stages
+        leave = _leave(inputs, recipe, table) if way is Sends.BLOCKING else None
+        return Ran(table, results(report), held, times, leave, report.data_time)
+
+    return run, extra, way
 
 
 def _leave(inputs: Inputs, recipe: Recipe, table: Schedule) -> Any:
@@ -197,5 +187,5 @@ def _leave(inputs: Inputs, recipe: Recipe, table: Schedule) -> Any:
 DETAILS = {
     "layers": Detail(layer_rows, (LayerReport,)),
     "schedule": Detail(schedule_rows, (ScheduledStep,), check_plan, one_by_one=True),
-    "events": Detail(visits, (), check_plan, one_by_one=True),
+    "events": Detail(event_list, (), check_plan, one_by_one=True),
 }

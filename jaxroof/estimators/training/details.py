@@ -2,8 +2,8 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,17 +12,15 @@ from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Column, Detail, Rows
 from jaxroof.estimators.pipelines import (
     SCHEDULES,
-    arrays,
+    Ran,
+    Run,
     check_chunks,
     check_pipeline,
     check_schedules,
     check_sends,
-    counts,
-    event_rows,
     microbatches_of,
     side_by_side,
-    visit_rows,
-    visits_title,
+    visits,
 )
 from jaxroof.estimators.training.inputs import TrainingInputs
 from jaxroof.estimators.training.layer_operations import (
@@ -32,7 +30,6 @@ from jaxroof.estimators.training.layer_operations import (
 )
 from jaxroof.estimators.training.legality import verdicts
 from jaxroof.estimators.training.legality_words import refuse_illegal
-from jaxroof.estimators.training.memory_model import memory_model
 from jaxroof.estimators.training.memory_step import all_of, memory_limit
 from jaxroof.estimators.training.plan_time import timed
 from jaxroof.estimators.training.planned import PlannedStep, planned
@@ -42,7 +39,6 @@ from jaxroof.estimators.training.report import StageMemory, TrainingReport
 from jaxroof.estimators.training.scheduled_step import (
     MEMORY,
     ScheduledTraining,
-    SimulatedStep,
     on_schedule,
     scheduled_step,
 )
@@ -50,7 +46,8 @@ from jaxroof.estimators.training.stage_memory import TERMS, fullest_stage, memor
 from jaxroof.estimators.training.stage_time import stage_layers
 from jaxroof.records import with_named_absences
 from jaxroof.schedules.clock import Sends
-from jaxroof.schedules.table import Schedule, work
+from jaxroof.schedules.table import work
+from jaxroof.structure import results
 
 # ---- The operations of a layer ------------------------------------------------------------------
 
@@ -128,14 +125,6 @@ def _column(values: list[Any]) -> np.ndarray:
 CHUNKS = 2  # stages of a device when interleaved, unless plan or question says otherwise
 
 
-class Simulated(NamedTuple):
-    """A schedule built for a plan, and the step under it."""
-
-    pipeline: Schedule
-    step: SimulatedStep
-    stage_layers: int
-
-
 def schedule_rows(
     inputs: TrainingInputs,
     recipe: TrainingRecipe,
@@ -145,21 +134,13 @@ def schedule_rows(
     sends: Sends | str | None = None,
 ) -> Rows:
     """Return time and memory under each of several schedules, of every device."""
-    check_pipeline(inputs)
-    chunks, way = _chunks(inputs, chunks), None if sends is None else check_sends(sends)
-    names = check_schedules(schedules)
-
-    def row(name: str) -> Mapping[str, Any]:
-        pipeline, step, layers = simulated(inputs, recipe, name, chunks, way)
-        numbers = {**step.bounds, **step.memory, **counts(pipeline, layers)}
-        return {**arrays(step.report), **numbers}
-
-    columns = side_by_side(names, row, inputs, float(memory_limit(with_named_absences(inputs))))
+    run, chunks, way = _run(inputs, recipe, chunks, sends)
+    columns = side_by_side(check_schedules(schedules), run, inputs, float(memory_limit(inputs)))
     said = "as the software" if way is None else way.value
     return Rows(columns, {"chunks": chunks, "sends": said, "picture": "schedules"})
 
 
-def visits(
+def event_list(
     inputs: TrainingInputs,
     recipe: TrainingRecipe,
     *,
@@ -169,53 +150,53 @@ def visits(
 ) -> Rows:
     """Return every visit of every stage under a schedule."""
     (name,) = check_schedules(schedule, "schedule")
+    return visits(inputs, name, _run(inputs, recipe, chunks, sends)[0])
+
+
+def _run(
+    inputs: TrainingInputs, recipe: TrainingRecipe, chunks: int | None, sends: Sends | str | None
+) -> tuple[Run, int, Sends | None]:
+    """Return what runs a schedule, with its stages of a device and its kind of sends.
+
+    Without ``chunks`` a device has as many stages as the plan says, if several; without ``sends``
+    the software's way is taken.
+    """
     check_pipeline(inputs)
-    way = None if sends is None else check_sends(sends)
-    table, step, _ = simulated(inputs, recipe, name, _chunks(inputs, chunks), way)
-    costs, times = step.visits
-    found = visit_rows(
-        table,
-        times.start,
-        times.end,
-        leave=np.asarray(costs.leave)[work(table), np.arange(table.devices)],
-        synchronisation=step.report.data_time,
-        update=step.report.update_time,
-    )
-    return event_rows(found, title=visits_title(table, inputs), schedule=name)
-
-
-def _chunks(inputs: TrainingInputs, chunks: int | None) -> int:
-    """Return the stages of a device when interleaved: the plan's, if it has several."""
     assert inputs.plan is not None
-    own = int(inputs.plan.interleave)
+    own, way = int(inputs.plan.interleave), None if sends is None else check_sends(sends)
     if chunks is None:
-        return own if own > 1 else CHUNKS
-    if own not in (1, check_chunks(chunks)):
+        chunks = own if own > 1 else CHUNKS
+    elif own not in (1, check_chunks(chunks)):
         what = f"given {chunks} beside the plan's interleave={own}; expected one of them"
         raise refusal("chunks", what)
-    return check_chunks(chunks)
 
+    def run(name: str) -> Ran:
+        if name not in MEMORY:
+            raise refusal(name, f"its memory is not modelled; expected {', '.join(MEMORY)}")
+        several = chunks if name in pipelines.CHUNKED else 1
+        here, chosen = on_schedule(inputs, recipe, name, several)
+        step = planned(here, chosen)
+        try:
+            refuse_illegal(step, chosen)
+        except InputError as error:
+            raise refusal(name, str(error)) from None
+        stages = int(step.plan.pipeline)
+        table = pipelines.build(name, stages, microbatches_of(here), several)
+        report, bounds, memory, (costs, times) = scheduled_step(
+            with_named_absences(here), chosen, table, way
+        )
+        _, inner, outer = stage_layers(step.model, step.plan)
+        return Ran(
+            table,
+            {**results(report), **bounds, **memory},
+            int(np.ceil(max(inner, outer) / several)),
+            times,
+            leave=np.asarray(costs.leave)[work(table), np.arange(stages)],
+            synchronisation=report.data_time,
+            update=report.update_time,
+        )
 
-def simulated(
-    inputs: TrainingInputs, recipe: TrainingRecipe, name: str, chunks: int, sends: Sends | None
-) -> Simulated:
-    """Return the step of a plan under a schedule; without ``sends`` they are the software's.
-
-    Raises: InputError if the schedule does not allow the plan.
-    """
-    if name not in MEMORY:
-        raise refusal(name, f"its memory is not modelled; expected {', '.join(MEMORY)}")
-    chunks = chunks if name in pipelines.CHUNKED else 1
-    inputs, recipe = on_schedule(inputs, recipe, name, chunks)
-    try:
-        refuse_illegal(planned(inputs, recipe), recipe)
-    except InputError as error:
-        raise refusal(name, str(error)) from None
-    assert inputs.plan is not None
-    pipeline = pipelines.build(name, int(inputs.plan.pipeline), microbatches_of(inputs), chunks)
-    step = scheduled_step(with_named_absences(inputs), recipe, pipeline, sends)
-    _, inner, outer = stage_layers(memory_model(inputs.model, recipe), inputs.plan)
-    return Simulated(pipeline, step, int(np.ceil(max(inner, outer) / chunks)))
+    return run, chunks, way
 
 
 # ---- Memory by stage ----------------------------------------------------------------------------
@@ -291,5 +272,5 @@ DETAILS = {
     "memory": Detail(memory_rows, (StageMemory,)),
     "layers": Detail(layer_rows, (OperationReport,)),
     "schedule": Detail(schedule_rows, (TrainingReport, ScheduledTraining), one_by_one=True),
-    "events": Detail(visits, one_by_one=True),
+    "events": Detail(event_list, one_by_one=True),
 }
