@@ -154,12 +154,13 @@ def _of_layers(machine: OneMachine, plans: xr.Dataset) -> dict[str, xr.Variable]
     fields = {field: plans[field].values for field in training.plan_fields}
     asked = with_named_absences(with_plans(training, question.inputs, fields))
     time = plan_time(asked, question.recipe)
+    found = {**time.layer._asdict(), **time.sharded._asdict()}
 
     def column(values: Any, text: str, words: str) -> xr.Variable:
         wide = np.broadcast_to(np.asarray(values, np.float64), plans.sizes["plan"])
         return xr.Variable(("plan",), wide, {"units": "s", "long_name": text, "words": words})
 
-    return {f"layer_{n}": column(getattr(time, n), *said) for n, said in OF_LAYER.items()}
+    return {f"layer_{n}": column(found[n], *said) for n, said in OF_LAYER.items()}
 
 
 def _measured(machine: OneMachine, best: xr.Dataset) -> Whole:

@@ -10,12 +10,11 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.analyses.fit_question import Question, asked_question
+from jaxroof.estimators.training.activations import freeing
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
-from jaxroof.estimators.training.layer_activations import every_term, selective_terms, sizes, total
 from jaxroof.estimators.training.legality import verdicts
 from jaxroof.estimators.training.memory_step import all_of
 from jaxroof.estimators.training.planned import planned
-from jaxroof.estimators.training.product_times import dense_share
 from jaxroof.estimators.training.recipe import (
     EXCHANGES,
     AttentionKernel,
@@ -415,21 +414,6 @@ def with_points(inputs: TrainingInputs, values: np.ndarray) -> TrainingInputs:
 
 
 # ---- Other choices -----------------------------------------------------------------------------
-
-
-def freeing(inputs: TrainingInputs, recipe: TrainingRecipe) -> frozenset[Module]:
-    """Return the modules whose recomputation frees bytes of some layer of a model."""
-    step = planned(inputs, recipe)
-    dense = dense_share(step.model)
-    every = every_term(step, recipe, sizes(step))
-    layers = [terms for share, terms in zip((dense, 1.0 - dense), every, strict=True) if share > 0]
-
-    def frees(module: Module) -> bool:
-        alone = dataclasses.replace(recipe, selective=frozenset([module]))
-        saved = (total(selective_terms(step, alone, terms)) for terms in layers)
-        return any(some < total(terms) for some, terms in zip(saved, layers, strict=True))
-
-    return frozenset(module for module in Module if frees(module))
 
 
 def recipes(level: float, recipe: TrainingRecipe, modules: frozenset[Module]) -> Iterator[Changed]:

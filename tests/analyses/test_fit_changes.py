@@ -18,12 +18,12 @@ from jaxroof.analyses.fit_changes import (
     at_once,
     cheapest_changes,
     even_where_it_fits,
-    freeing,
     pairs,
     recipes,
 )
 from jaxroof.analyses.fit_question import asked_question
 from jaxroof.catalog.lookup import architecture
+from jaxroof.estimators.training.activations import freeing
 
 PLANNED = {SHORTEST[path] for path in SHORTEST if path.startswith("plan.")} | {"zero"}
 QUESTIONS: dict[str, dict[str, Any]] = {

@@ -21,7 +21,7 @@ from jaxroof.estimators.training.inputs import (
     StateSizes,
     TrainingPlan,
 )
-from jaxroof.estimators.training.memory_model import Counts
+from jaxroof.estimators.training.layer.sums import Counts
 from jaxroof.estimators.training.planned import PlannedStep, planned
 from jaxroof.records import units
 from jaxroof.settings import choose

@@ -26,12 +26,12 @@ from jaxroof.estimators.training.inputs import TrainingInputs
 from jaxroof.estimators.training.layer_operations import (
     Operation,
     OperationReport,
+    Operations,
     layer_operations,
 )
 from jaxroof.estimators.training.legality import verdicts
 from jaxroof.estimators.training.legality_words import refuse_illegal
 from jaxroof.estimators.training.memory_step import all_of, memory_limit
-from jaxroof.estimators.training.plan_time import timed
 from jaxroof.estimators.training.planned import PlannedStep, planned
 from jaxroof.estimators.training.plans import DEGREES
 from jaxroof.estimators.training.recipe import TrainingRecipe
@@ -88,9 +88,9 @@ OPERATIONS = {  # of a layer: words, kind
 def layer_rows(inputs: TrainingInputs, recipe: TrainingRecipe) -> Rows:
     """Return the operations of an average layer that take time, one microbatch."""
     inputs = with_named_absences(inputs)
-    found = layer_operations(inputs.model.sequence, timed(inputs, recipe))
+    found = layer_operations(inputs, recipe)
     least = LEAST * sum(map(_seconds, found.values()))
-    names = [name for name in OPERATIONS if np.any(_seconds(found[name]) > least)]
+    names = [name for name in OPERATIONS if _takes(found, name, least)]
     rows = [found[name] for name in names]
     every = {
         "time_forward": _column([row.time.forward for row in rows]),
@@ -110,6 +110,10 @@ def layer_rows(inputs: TrainingInputs, recipe: TrainingRecipe) -> Rows:
     for (name, doc), some in zip(abouts.items(), labels, strict=True):
         columns[name] = Column(list(some), ("operation",), {"long_name": doc}, label=True)
     return Rows(columns, {"picture": "layer_bars"})
+
+
+def _takes(found: Operations, name: str, least: Any) -> bool:
+    return name in found and bool(np.any(_seconds(found[name]) > least))
 
 
 def _seconds(operation: Operation) -> Any:

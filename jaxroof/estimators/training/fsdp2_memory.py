@@ -7,13 +7,9 @@ import dataclasses
 import enum
 from collections.abc import Callable
 
-from jaxroof.estimators.training.activations import (
-    attention_output,
-    flash_statistics,
-    qkv_activations,
-)
-from jaxroof.estimators.training.layer_activations import Sizes, Terms, dense_terms, sizes
-from jaxroof.estimators.training.memory_model import counts
+from jaxroof.estimators.training.activations import Terms, activations, sizes
+from jaxroof.estimators.training.layer.operation import Sizes
+from jaxroof.estimators.training.layer.sums import counts
 from jaxroof.estimators.training.planned import PlannedStep
 from jaxroof.estimators.training.recipe import AttentionKernel, TrainingRecipe
 from jaxroof.estimators.training.report import StageMemory
@@ -81,7 +77,7 @@ def fsdp2_memory(inputs: PlannedStep, recipe: TrainingRecipe, choices: Fsdp2Reci
     Assumes: an untied head; the vocabulary is not padded; one final norm without a bias.
     """
     model, plan, size = inputs.model, inputs.plan, sizes(inputs)
-    counted = counts(model, recipe)
+    counted = counts(model)
     block = counted.dense_sharded + counted.dense_replicated
     tensor, end = plan.tensor, model.vocabulary * model.hidden
     ends = ENDS[choices.ends] * end
@@ -170,10 +166,9 @@ def _operators(
     whole = state / tensor + products + output + attention + scattered
     parts = {
         "norm_inputs": state / tensor,
-        # queries and values: keys are made again
-        "qkv": qkv_activations(tokens, heads, 0.5 * model.kv_heads, width, 0.0, tensor, 2.0),
-        "attention_output": attention_output(tokens, heads, width, tensor, 2.0),
-        "attention_scores": flash_statistics(tokens, heads, tensor),
+        "qkv": 2.0 * tokens * (heads + model.kv_heads) * width / tensor,  # keys are made again
+        "attention_output": 2.0 * tokens * heads * width / tensor,
+        "attention_scores": 4.0 * tokens * heads / tensor,
     }
     return {**parts, "mlp": whole - sum(parts.values())}
 
@@ -183,7 +178,7 @@ def _everything(
 ) -> Terms:
     """Return every term of section 4.5, with the attention's output kept once."""
     fused = dataclasses.replace(recipe, attention_kernel=AttentionKernel.CUDNN)
-    return dense_terms(inputs, fused, size)
+    return activations(inputs, fused, size).every.dense
 
 
 LAYER: dict[Fsdp2Recompute, Callable[..., Terms]] = {

@@ -3,32 +3,29 @@
 Source: docs/models/training_step_today.md, sections 4 and 11.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from jaxroof.estimators.training.expert_time import ExpertTime
-from jaxroof.estimators.training.layer_kernels import attention_flops
-from jaxroof.estimators.training.layer_time import limited, with_fsdp, without_host
-from jaxroof.estimators.training.layer_work import LayerWork, layer_work
-from jaxroof.estimators.training.memory_model import MemoryModel
-from jaxroof.estimators.training.plan_time import Timed
-from jaxroof.estimators.training.product_times import (
-    Both,
-    Directions,
-    Product,
-    Products,
-    flops,
-    seconds,
+from jaxroof.estimators.training.inputs import TrainingInputs
+from jaxroof.estimators.training.layer.operation import Passes, Work, on_rank
+from jaxroof.estimators.training.layer.sums import mean_weights
+from jaxroof.estimators.training.layer_time import (
+    LayerTime,
+    OperationTime,
+    Sharded,
+    layer_time,
+    layer_work,
+    with_fsdp,
 )
-from jaxroof.estimators.training.rates import Rates
-from jaxroof.estimators.training.recipe import modules_of, repeats
+from jaxroof.estimators.training.plan_time import timed
+from jaxroof.estimators.training.recipe import TrainingRecipe, modules_of
 from jaxroof.records import Number, quantity, record
 
 
 class Operation(NamedTuple):
     """Seconds and FLOP of one operation, of one layer and microbatch on one accelerator."""
 
-    time: Both
-    flops: Both = Both(0.0, 0.0)
+    time: Passes
+    flops: Passes = Passes(0.0, 0.0)
 
 
 Operations = dict[str, Operation]
@@ -48,87 +45,52 @@ class OperationReport:
     )
 
 
-def layer_operations(sequence: Number, asked: Timed) -> Operations:
+def layer_operations(inputs: TrainingInputs, recipe: TrainingRecipe) -> Operations:
     """Return every operation of an average layer; their times sum to the layer's.
 
     Assumes: a layer is the mean of dense and routing ones, so that what one of the kinds has counts
     with its share of the layers; ``launch_limit`` is what waiting for the host adds, ``fsdp`` what
     of its messages nothing hides.
-    Units: -> [s], [FLOP].
     Source: docs/models/training_step_today.md, sections 4 and 11.
     """
-    model, plan, rates, software, choices = asked
-    work = layer_work(model, sequence, plan, rates, software, modules_of(choices))
-    busy, time = without_host(work), limited(work)
-    sharded = with_fsdp(model, plan, rates, software, time)
-    core = attention_flops(
-        model, sequence, plan.microbatch, plan.tensor, plan.context, rates, software
-    )
-    columns, rows = (
-        _products(some, rates) for some in (work.products.by_columns, work.products.by_rows)
-    )
-    found: Operations = {
-        **columns,
-        "attention": Operation(work.attention, core),
-        **rows,
-        **_routed(model, work),
-        "elementwise": Operation(work.elementwise),
-        "cast": Operation(work.cast),
-    }
-    forward = sum((operation.flops.forward for operation in found.values()), start=0.0)
-    stopped = software.early_stop * rows["down"].flops.forward
-    again = software.recompute_full * (forward - stopped)
-    some = (found[name].flops.forward for name in repeats(modules_of(choices)) if name in found)
-    again = again + software.recompute_selective * sum(some)
+    work = timed(inputs, recipe)
+    done = layer_work(work, modules_of(recipe))
+    software, parts, time = work.software, done.parts, layer_time(done)
+    named = {n: o for n, o in done.operations.items() if o.operation.time != "elementwise"}
+    found = {name: Operation(one.time, _flops(one, work)) for name, one in named.items()}
+    again = sum(one.flops.forward for one in found.values())
+    if "down" in found:
+        again = again - software.early_stop * found["down"].flops.forward
+    some = sum(found[name].flops.forward for name in done.repeated if name in found)
+    again = software.recompute_full * again + software.recompute_selective * some
+    sharded = with_fsdp(work, time, mean_weights(work.model, work.plan))
     return found | {
-        "tensor": Operation(work.tensor),
-        "context": Operation(work.context),
-        "exchange": Operation(Both(work.exchange, work.exchange)),
-        "recompute": Operation(Both(0.0, work.again), Both(0.0, again)),
-        "launch_limit": Operation(_less(time, busy)),
+        "elementwise": Operation(parts["elementwise"]),
+        "cast": Operation(parts["cast"]),
+        "tensor": Operation(parts["tensor_comm"]),
+        "context": Operation(parts["context_comm"]),
+        "exchange": Operation(parts["expert_comm"]),
+        "recompute": Operation(Passes(0.0, done.again), Passes(0.0, again)),
+        "launch_limit": Operation(_less(time, done.busy)),
         "fsdp": Operation(_less(sharded, time)),
     }
 
 
-def _products(products: Products, rates: Rates) -> Operations:
-    return {
-        name: _operation(seconds(product, rates), flops(product))
-        for name, product in products.items()
-    }
+def _flops(one: OperationTime, work: Work) -> Passes:
+    """Return the FLOP of an operation; gradients of a product take twice those of its forward."""
+    operation, tokens = one.operation, work.tokens
+    if operation.flops is not None:
+        return operation.flops(work)
+    if operation.matrix is None:
+        return Passes(0.0, 0.0)
+    columns, inner = on_rank(operation.matrix, work.plan)
+    rows = tokens.group
+    if operation.time == "experts":  # as many as if no rank shared an expert
+        rows = tokens.rank * operation.matrix.met
+        columns, inner = operation.matrix.outputs, operation.matrix.inputs
+    forward = one.share * 2.0 * rows * columns * inner
+    return Passes(forward, 2.0 * forward)
 
 
-def _operation(time: Directions, forward: Number) -> Operation:
-    """Return a product, whose gradients take twice the FLOP of its forward pass."""
-    return Operation(Both(time.forward, time.inputs + time.weights), Both(forward, 2.0 * forward))
-
-
-def _routed(model: MemoryModel, work: LayerWork) -> Operations:
-    """Return the operations of the routed experts, as the average layer has them."""
-    time: ExpertTime = work.routed
-    share, hidden, width = work.routing, model.hidden, model.expert_feedforward
-    tokens = work.tokens.rank
-    rows = tokens * model.active_experts
-
-    def part(time: Both, forward: Number = 0.0) -> Operation:
-        weighted = Both(share * time.forward, share * time.backward)
-        return Operation(weighted, Both(forward, 2.0 * forward))
-
-    def product(time: Directions, columns: Number, inner: Number) -> Operation:
-        return part(
-            Both(time.forward, time.inputs + time.weights),
-            flops(Product(rows, columns, inner, share)),
-        )
-
-    return {
-        "router": part(time.router, flops(Product(tokens, model.experts, hidden, share))),
-        "router_scores": part(Both(time.scores, time.scores)),
-        "permutation": part(Both(time.permutation, time.permutation)),
-        "routed_up": product(time.up, (1.0 + model.gated) * width, hidden),
-        "routed_activation": part(time.activation),
-        "routed_down": product(time.down, hidden, width),
-        "routed_cast": part(time.cast),
-    }
-
-
-def _less(whole: Any, part: Any) -> Both:
-    return Both(whole.forward - part.forward, whole.backward - part.backward)
+def _less(whole: LayerTime | Sharded | Passes, part: LayerTime | Passes) -> Passes:
+    return Passes(whole.forward - part.forward, whole.backward - part.backward)

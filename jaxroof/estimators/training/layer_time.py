@@ -1,18 +1,30 @@
-"""Seconds of one layer and one microbatch: its work, the host's limit, FSDP.
+"""Seconds of one layer and one microbatch: its operations, its messages, the host's limit, FSDP.
 
 Source: docs/models/training_step_today.md, sections 4 and 11.
 """
 
 from typing import Any, NamedTuple
 
-from jaxroof.estimators.training.layer_work import LayerWork, layer_work
+from jaxroof.estimators.training.layer.operation import (
+    Cut,
+    Operation,
+    Passes,
+    Tokens,
+    Work,
+    cast,
+    known,
+    scaled,
+    seconds,
+    summed,
+    times,
+)
+from jaxroof.estimators.training.layer.sums import LayerWeights, groups, share_of
 from jaxroof.estimators.training.memory_model import MemoryModel
-from jaxroof.estimators.training.product_times import Both, dense_share, layer_products
 from jaxroof.estimators.training.rates import Rates
 from jaxroof.estimators.training.recipe import Module
 from jaxroof.estimators.training.software import Software
-from jaxroof.formulas.arithmetic import larger, smaller, where
-from jaxroof.formulas.ring_times import at_full_rate, beside, gather
+from jaxroof.formulas.arithmetic import larger, where
+from jaxroof.formulas.network import all_reduce, at_full_rate, beside, gather, placed
 from jaxroof.formulas.smooth import SHARPER, smooth_larger
 from jaxroof.records import Number
 
@@ -20,28 +32,61 @@ from jaxroof.records import Number
 class LayerTime(NamedTuple):
     """Seconds of one layer and one microbatch, and their parts before the host's limit."""
 
-    forward: Number
-    backward: Number
     matmul: Number
     attention: Number
     elementwise: Number
     cast: Number
-    recompute: Number
-    tensor: Number
-    context: Number
     experts: Number
-    exchange: Number
+    tensor_comm: Number
+    context_comm: Number
+    expert_comm: Number
+    recompute: Number
+    forward: Number
+    backward: Number
     weights: Number  # of backward: products that weight gradients alone need
 
 
-def layer_time(
-    model: MemoryModel,
-    sequence: Number,
-    plan: Any,
-    rates: Rates,
-    software: Software,
-    modules: frozenset[Module],
-) -> LayerTime:
+PARTS = LayerTime._fields[:8]  # of which an operation or its message has one
+
+
+class OperationTime(NamedTuple):
+    """An operation with its seconds in the average layer, and those of its cast and message."""
+
+    operation: Operation
+    share: Number  # of the layers that have it
+    time: Passes
+    cast: Passes = Passes(0.0, 0.0)
+    message: Passes = Passes(0.0, 0.0)
+
+
+class LayerWork(NamedTuple):
+    """Seconds of an average layer and one microbatch, before the host's limit."""
+
+    operations: dict[str, OperationTime]
+    parts: dict[str, Passes]  # by PARTS
+    repeated: list[str]  # operations that selective recomputation computes again
+    again: Number  # what the backward pass computes and sends again
+    busy: Passes  # if the host launched kernels in no time
+    host: Passes  # least time
+
+
+def tokens_of(model: MemoryModel, plan: Any, rates: Rates, software: Software) -> Tokens:
+    """Return the tokens of a microbatch and what moving their hidden states takes."""
+    tensor, network = plan.tensor, rates.network
+    group = plan.microbatch * model.sequence / plan.context
+    shared = where(software.sequence_parallel > 0.0, tensor, 1.0)
+    message, ranks = 2.0 * group * model.hidden, placed(network, tensor)
+    return Tokens(
+        group=group,
+        norm=group / shared,
+        rank=group / tensor,
+        gathered=gather(message, ranks, network),
+        reduced=all_reduce(message, ranks, network),
+        message=message,
+    )
+
+
+def layer_time(found: LayerWork) -> LayerTime:
     """Return the seconds of an average layer, one microbatch, without FSDP.
 
     forward = smax(C_f + T_f + X_f, host), backward likewise with what is computed again
@@ -49,40 +94,126 @@ def layer_time(
     Assumes: a layer is the mean of dense and routing ones; causal work is even over context ranks.
     Source: docs/models/training_step_today.md, sections 4 and 11.
     """
-    return limited(layer_work(model, sequence, plan, rates, software, modules))
-
-
-def limited(work: LayerWork) -> LayerTime:
-    """Return the seconds of a layer as they are once the host launches its kernels."""
-    busy = without_host(work)
+    busy, host = found.busy, found.host
     return LayerTime(
-        forward=smooth_larger(busy.forward, work.host.forward, SHARPER),
-        backward=smooth_larger(busy.backward, work.host.backward, SHARPER),
-        matmul=_both(work.matmul),
-        attention=_both(work.attention),
-        elementwise=_both(work.elementwise),
-        cast=_both(work.cast),
-        recompute=work.again,
-        tensor=_both(work.tensor),
-        context=_both(work.context),
-        experts=_both(work.experts),
-        exchange=2.0 * work.exchange,
-        weights=work.weights,
+        **{name: part.forward + part.backward for name, part in found.parts.items()},
+        recompute=found.again,
+        forward=smooth_larger(busy.forward, host.forward, SHARPER),
+        backward=smooth_larger(busy.backward, host.backward, SHARPER),
+        weights=found.parts["matmul"].weights + found.parts["experts"].weights,
     )
 
 
-def without_host(work: LayerWork) -> Both:
-    """Return the seconds of a layer if the host launched kernels in no time."""
-    kernels = (work.matmul, work.cast, work.attention, work.elementwise, work.experts)
-    plain = Both(*(sum(all_of) for all_of in zip(*kernels, strict=True)))
-    return Both(
-        plain.forward + work.tensor.forward + work.context.forward + work.exchange,
-        plain.backward + work.tensor.backward + work.context.backward + work.again + work.exchange,
+def layer_work(work: Work, modules: frozenset[Module]) -> LayerWork:
+    """Return the seconds of the operations and messages of an average layer, one microbatch.
+
+    Arguments: ``modules`` are those that selective recomputation computes again.
+    """
+    operations, software = timed_operations(work), work.software
+    parts = parts_of(operations, work)
+    forward = sum(part.forward for part in parts.values())
+    repeated = [n for n, one in operations.items() if modules.intersection(one.operation.again)]
+    sent = parts["tensor_comm"].forward
+    some = sum(_again(operations[name], sent) for name in repeated)
+    again = forward
+    if "down" in operations:
+        again = again - software.early_stop * operations["down"].time.forward
+    again = software.recompute_full * again + software.recompute_selective * some
+    backward = sum(part.backward for part in parts.values()) + again
+    launches = {name: times(one.operation.launched, one.share) for name, one in operations.items()}
+    launched = sum(launches[name] for name in repeated) / sum(launches.values())
+    host = work.rates.host + operations["router"].share * work.rates.host_experts
+    more = software.recompute_full + software.recompute_selective * launched
+    return LayerWork(
+        operations=operations,
+        parts=parts,
+        repeated=repeated,
+        again=again,
+        busy=Passes(forward, backward),
+        host=Passes(host, host * (1.0 + more)),
     )
 
 
-def _both(time: Both) -> Number:
-    return time.forward + time.backward
+def timed_operations(work: Work) -> dict[str, OperationTime]:
+    """Return the operations of an average layer that take time."""
+    found = {}
+    for layers, operations in groups(work.model):
+        share = share_of(layers, work.model)
+        for name, one in operations.items():
+            if one.time and not known(one.share, 0.0):
+                found[name] = _timed(one, share, work)
+    return found
+
+
+def _timed(one: Operation, share: Number, work: Work) -> OperationTime:
+    share = times(share, one.share)
+    alone = seconds(one, work)
+    found = OperationTime(one, share, scaled(share, alone))
+    if one.matrix is not None and one.time == "matmul":
+        found = found._replace(cast=scaled(share, cast(one.matrix, work)))
+    if one.message is not None:
+        found = found._replace(message=scaled(share, one.message(work, alone)))
+    return found
+
+
+def parts_of(operations: dict[str, OperationTime], work: Work) -> dict[str, Passes]:
+    """Return the parts of the time of a layer: sums over its operations, and tensor messages."""
+    every = list(operations.values())
+    found = {
+        part: summed([one.time for one in every if one.operation.time == part])
+        for part in ("matmul", "attention", "elementwise", "experts")
+    }
+    found["cast"] = summed([one.cast for one in every])
+    for part in ("context_comm", "expert_comm"):
+        found[part] = summed([one.message for one in every if one.operation.sent == part])
+    columns = [one.time for one in every if _by_columns(one.operation)]
+    return {**found, "tensor_comm": tensor_messages(found["matmul"], summed(columns), work)}
+
+
+def _by_columns(one: Operation) -> bool:
+    return one.time == "matmul" and one.matrix is not None and one.matrix.cut is not Cut.ROWS
+
+
+def _again(one: OperationTime, sent: Number) -> Number:
+    """Return the seconds in which an operation is computed and sent again."""
+    computed = times(one.operation.launched, one.time.forward) + one.cast.forward
+    return computed + one.message.forward + times(times(one.share, one.operation.halves), sent)
+
+
+def tensor_messages(matmul: Passes, columns: Passes, work: Work) -> Passes:
+    """Return what messages of the tensor group add to a layer's work.
+
+    Assumes: pipelined messages are moved by copy engines, so that they do not slow the work.
+    Source: docs/models/training_step_today.md, section 4, the table of tensor messages.
+    """
+    tensor, tokens, rates, software = work.plan.tensor, work.tokens, work.rates, work.software
+    w, r, slowdown = tokens.gathered, tokens.reduced, rates.constants.overlap_slowdown
+    edge = rates.constants.tensor_edge
+    hidden = 1.0 - edge / (larger(tensor, 2.0) - 1.0 + edge)
+    narrow = where(rates.low > 0.0, 0.75 * w, w)
+    seen = 4.0 * (1.0 - hidden) * narrow
+
+    def pipelined(work: Number, share: Number) -> Number:
+        return beside(work, share * narrow, 0.0, slowdown) - work + seen
+
+    def started(work: Number, message: Number) -> Number:
+        return beside(work, message, message, slowdown) - work
+
+    parallel = software.sequence_parallel > 0.0
+    overlapped, early = software.tensor_overlap > 0.0, software.tensor_async > 0.0
+    scattered = 2.0 * w + started(columns.inputs, 2.0 * w) + started(columns.weights, 2.0 * w)
+    forward = where(
+        parallel,
+        where(overlapped, pipelined(matmul.forward, 4.0 * hidden), 4.0 * w),
+        2.0 * r,
+    )
+    backward = where(
+        parallel,
+        where(overlapped, pipelined(matmul.backward, 4.0 * hidden + 2.0), scattered),
+        where(early, started(columns.weights, 2.0 * r), 2.0 * r),
+    )
+    many = tensor > 1.0
+    return Passes(where(many, forward, 0.0), where(many, backward, 0.0))
 
 
 class Sharded(NamedTuple):
@@ -94,70 +225,35 @@ class Sharded(NamedTuple):
     edge: Number
 
 
-def with_fsdp(
-    model: MemoryModel,
-    plan: Any,
-    rates: Rates,
-    software: Software,
-    time: LayerTime,
-) -> Sharded:
+def with_fsdp(work: Work, time: LayerTime, weights: LayerWeights) -> Sharded:
     """Return a layer's seconds with its weights gathered and its gradients scattered beside it.
 
     Assumes: groups span data and context ranks; one layer is gathered ahead; ZeRO 2 keeps the
     gathered weights for the backward pass.
     Source: docs/models/training_step_today.md, section 4.
     """
-    group, inside = data_group(plan, rates)
-    dense, routed = layer_weights(model), expert_weights(model, plan)
-    weights = dense / plan.tensor + routed
-    links, slowdown = rates.links, rates.constants.overlap_slowdown
-    short = where(software.fused > 0.0, where(rates.low > 0.0, 1.0, 2.0), 2.0)
-    parameters, gradients = weights * short, weights * software.gradient_bytes
-    collected = gather(parameters, group, inside, links)
-    scattered = gather(gradients, group, inside, links)
+    model, plan, rates, software = work.model, work.plan, work.rates, work.software
+    network, slowdown = rates.network, rates.constants.overlap_slowdown
+    group = placed(network, plan.data * plan.context, plan.tensor)
+    dense, routed = weights
+    held = dense / plan.tensor + routed
+    short = where((software.fused > 0.0) & (rates.low > 0.0), 1.0, 2.0)
+    parameters, gradients = held * short, held * software.gradient_bytes
+    collected, scattered = (gather(size, group, network) for size in (parameters, gradients))
     again = where(software.zero_stage > 2.5, 1.0, 0.0)
-    busy = at_full_rate(parameters, group, links)
-    forward = beside(time.forward, collected, busy, slowdown)
-    busy = at_full_rate(again * parameters + gradients, group, links)
-    backward = beside(time.backward, again * collected + scattered, busy, slowdown)
-    table = model.vocabulary * model.hidden / plan.tensor
-    edge = gather(2.0 * table, group, inside, links)
-    edge = edge + gather(software.gradient_bytes * table, group, inside, links)
+
+    def with_messages(alone: Number, message: Number, size: Number) -> Number:
+        busy = at_full_rate(size, group.members, network)
+        return where(sharded, beside(alone, message, busy, slowdown), alone)
+
     sharded = software.zero_stage > 1.5
+    table = model.vocabulary * model.hidden / plan.tensor
+    edge = gather(2.0 * table, group, network)
+    edge = edge + gather(software.gradient_bytes * table, group, network)
+    sent, size = again * collected + scattered, again * parameters + gradients
     return Sharded(
-        where(sharded, forward, time.forward),
-        where(sharded, backward, time.backward),
+        with_messages(time.forward, collected, parameters),
+        with_messages(time.backward, sent, size),
         time.weights,
         where(sharded, edge, 0.0),
     )
-
-
-def data_group(plan: Any, rates: Rates) -> tuple[Number, Number]:
-    """Return the ranks that share weights, and how many of them share a fast domain."""
-    group = plan.data * plan.context
-    return group, smaller(larger(rates.fast_domain / plan.tensor, 1.0), group)
-
-
-def layer_weights(model: MemoryModel) -> Number:
-    """Return the parameters of an average layer without its routed experts, of all tensor ranks.
-
-    The matrices of its products, the router and 2 h of norms.
-
-    Source: docs/models/training_step_today.md, sections 4 and 11.
-    """
-    every = layer_products(model, 1.0, 1.0)
-    matrices = (*every.by_columns.values(), *every.by_rows.values())
-    held = sum(one.share * one.columns * one.inner for one in matrices)
-    router = (1.0 - dense_share(model)) * model.hidden * model.experts
-    return held + router + 2.0 * model.hidden
-
-
-def expert_weights(model: MemoryModel, plan: Any) -> Number:
-    """Return the parameters of a layer's routed experts on one rank."""
-    each = (2.0 + model.gated) * model.hidden * model.expert_feedforward
-    return (1.0 - dense_share(model)) * model.experts / expert_ranks(plan) * each
-
-
-def expert_ranks(plan: Any) -> Number:
-    """Return the ranks over which the routed experts of a layer are split."""
-    return plan.expert * plan.expert_tensor

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxroof.estimators.training.layer_activations import every_term, recomputed, saved_terms, sizes
+from jaxroof.estimators.training.activations import activations, sizes
+from jaxroof.estimators.training.layer.sums import layer_shapes
 from jaxroof.estimators.training.planned import PlannedStep
 from jaxroof.estimators.training.recipe import AttentionKernel, CrossEntropy, TrainingRecipe
 from jaxroof.estimators.training.report import StageMemory
@@ -20,7 +21,6 @@ from jaxroof.estimators.training.stage_terms import (
     backward,
     head,
     layer_parameters,
-    matrices_of,
     matrix_gradients,
     stage_parameters,
 )
@@ -85,10 +85,9 @@ def stage_2021(inputs: PlannedStep, recipe: TrainingRecipe, stage: Number) -> St
     )
     size, counted = sizes(inputs), stage_layers(inputs, recipe, stage)
     parameters, _ = stage_parameters(inputs, counted, layer_parameters(inputs, recipe))
-    every = every_term(inputs, recipe, size)
-    again = recomputed(every, saved_terms(inputs, recipe, size, every))
+    again = activations(inputs, recipe, size).again
     of_layer = backward(inputs, size, again).largest(counted.layers)
-    matrix = matrix_gradients(inputs, matrices_of(inputs)).largest(counted.layers)
+    matrix = matrix_gradients(inputs, layer_shapes(inputs.model, plan)).largest(counted.layers)
     sent = where(plan.pipeline > 1.0, 2.0 * size.state, 0.0)
     momentary = larger(head(inputs, recipe, size) * counted.last, of_layer)
     sequence = inputs.model.sequence

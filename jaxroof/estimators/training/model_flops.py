@@ -9,12 +9,19 @@ from jaxroof.catalog import lookup as named
 from jaxroof.catalog.architecture import Architecture
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.questions import QUESTIONS
-from jaxroof.estimators.training.layer import HEAD_SIZES, Operation, attention, score_width
-from jaxroof.estimators.training.model_size import last_layer, layers_by_part, size
+from jaxroof.estimators.training.layer.attention import (
+    attention,
+    exact_context,
+    halved_context,
+    head_widths,
+    score_width,
+)
+from jaxroof.estimators.training.layer.operation import weights
+from jaxroof.estimators.training.layer.sums import by_part, last_layer
+from jaxroof.estimators.training.memory_model import MemoryModel, memory_model
+from jaxroof.estimators.training.model_size import size
 from jaxroof.estimators.training.recipe import Recipe
-from jaxroof.formulas import model_flops as flops
 from jaxroof.formulas.arithmetic import where
-from jaxroof.formulas.parameters import matrix_parameters
 from jaxroof.records import Number, quantity, record
 
 
@@ -56,71 +63,76 @@ class ModelFlops:
 def token_flops(model: Architecture, recipe: Recipe) -> dict[str, Number]:
     """Return the FLOP of one token, forward and backward, by the names of ModelFlops.
 
+    F = 6 W: 2 a multiply-add, and backward twice what forward takes. What is computed again is one
+    more forward pass: of all layers, of scores and values, or in a flash kernel of scores alone.
+
     Raises: InputError where the model gives no sequence length.
+    Source: docs/models/parameters_flops_memory.md, section 3.
     """
-    products = {part: one.products for part, one in layers_by_part(model, recipe).items()}
+    read = memory_model(model, recipe)
+    products = {part: met for part, (_, met) in by_part(read).items()}
     router = products.pop("router")
     layers = sum(products.values())
-    head = matrix_parameters(model.vocabulary, model.hidden)
-    scores = _scores(model, recipe)
-    extra = _prediction(model, recipe)
-    model_flops = {
-        **_by_parameters(model, recipe),
-        "flops_megatron_full": layers + head + scores["full"],
-        "flops_megatron_causal": layers + head + scores["halved"],
-        "flops_megatron_mtp": layers + head + scores["halved"] + extra,
-        "flops_windowed": layers + head + scores["windowed"],
-        "flops_exact": layers + head + router + scores["exact"],
+    matrices = layers + read.vocabulary * read.hidden
+    scores = _scores(read)
+    counted = {
+        **_by_parameters(read, size(model, recipe)),
+        "flops_megatron_full": matrices + scores["full"],
+        "flops_megatron_causal": matrices + scores["halved"],
+        "flops_megatron_mtp": matrices + scores["halved"] + _prediction(read),
+        "flops_windowed": matrices + scores["windowed"],
+        "flops_exact": matrices + router + scores["exact"],
     }
-    counted = {name: flops.token_flops(value) for name, value in model_flops.items()}
-    full = counted["flops_megatron_full"]
-    again = {
-        "full": flops.full_recompute(layers, scores["full"]),
-        "selective": flops.selective_recompute(scores["full"]),
-        "flash": flops.flash_recompute(scores["full"]),
+    found = {name: 6.0 * value for name, value in counted.items()}
+    full, core = found["flops_megatron_full"], scores["full"]
+    return found | {
+        "hardware_flops_full": full + 2.0 * (layers + core),
+        "hardware_flops_selective": full + 2.0 * core,
+        "hardware_flops_flash": full + core,
     }
-    return counted | {f"hardware_flops_{kind}": full + more for kind, more in again.items()}
 
 
-def _by_parameters(model: Architecture, recipe: Recipe) -> dict[str, Number]:
+def _by_parameters(model: MemoryModel, counts: dict[str, Number]) -> dict[str, Number]:
     """Return the multiply-adds of the conventions that start from the parameters."""
-    counts = size(model, recipe)
     active = counts["active_parameters"]
     beside = ("embedding", "head", "positions")
-    query, _ = HEAD_SIZES[recipe.attention](model)
-    width = flops.score_products(model.heads, query, query)
+    query, _ = head_widths(model)
     return {
         "flops_6n": active,
         "flops_6n_no_embedding": active - sum(counts[f"parameters_{part}"] for part in beside),
-        "flops_palm": active + model.layers * width * model.sequence,
+        "flops_palm": active + model.layers * model.heads * 2.0 * query * model.sequence,
     }
 
 
-def _scores(model: Architecture, recipe: Recipe) -> dict[str, Number]:
+def _scores(model: MemoryModel) -> dict[str, Number]:
     """Return the multiply-adds of scores and values of one token in all layers."""
-    width = score_width(model, recipe)
-    whole, local = model.layers - model.windowed_layers, model.windowed_layers
-    sequence, window, none = model.sequence, model.window, 0.0 * model.window
+    width, local, sequence = score_width(model), model.windowed_layers, model.sequence
+    none = 0.0 * model.window
 
     def mixed(context: Callable[[Number, Number], Number]) -> Number:
-        return width * (whole * context(sequence, none) + local * context(sequence, window))
+        whole = (model.layers - local) * context(sequence, none)
+        return width * (whole + local * context(sequence, model.window))
 
     return {
         "full": model.layers * width * sequence,
-        "halved": model.layers * width * flops.halved_context(sequence, none),
-        "windowed": mixed(flops.halved_context),
-        "exact": mixed(flops.exact_context),
+        "halved": model.layers * width * halved_context(sequence, none),
+        "windowed": mixed(halved_context),
+        "exact": mixed(exact_context),
     }
 
 
-def _prediction(model: Architecture, recipe: Recipe) -> Number:
-    """Return what modules of multi-token prediction add, and norms of latents beside them."""
-    modules = model.mtp_layers
-    router = matrix_parameters(model.hidden, model.experts)  # this convention leaves it out
-    matrices = last_layer(model, recipe).products - router
-    latent = attention(model, recipe).get("latent_norms", Operation("norms")).replicated
-    one = flops.prediction_products(model.hidden, model.vocabulary, matrices)
-    scores = score_width(model, recipe) * flops.halved_context(model.sequence, 0.0 * model.window)
+def _prediction(model: MemoryModel) -> Number:
+    """Return what modules of multi-token prediction add, and norms of latents beside them.
+
+    Of a module: one layer without its router, V h + 2 h^2 + 3 h, and halved scores.
+
+    Source: docs/models/parameters_flops_memory.md, section 3, convention megatron_mtp.
+    """
+    modules, hidden, norms = model.mtp_layers, model.hidden, attention(model).get("latent_norms")
+    latent = weights(norms).replicated if norms else 0.0
+    matrices = last_layer(model)[1] - hidden * model.experts
+    one = matrices + model.vocabulary * hidden + 2.0 * hidden * hidden + 3.0 * hidden
+    scores = score_width(model) * halved_context(model.sequence, 0.0 * model.window)
     added = modules * (one + scores) + (model.layers + modules) * latent
     return where(modules > 0.0, added, 0.0 * added)
 

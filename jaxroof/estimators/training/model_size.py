@@ -7,18 +7,16 @@ from jaxroof.catalog import lookup as named
 from jaxroof.catalog.architecture import Architecture
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.questions import QUESTIONS
-from jaxroof.estimators.training.layer import (
-    VECTORS,
-    Operation,
-    dense_layer,
-    expert,
-    expert_bias,
-    routing_layer,
-    summed,
+from jaxroof.estimators.training.layer.sums import (
+    by_part,
+    groups,
+    last_layer,
+    norm_weights,
+    total_weights,
 )
-from jaxroof.estimators.training.recipe import Embeddings, Recipe
-from jaxroof.formulas import parameters
-from jaxroof.formulas.arithmetic import where
+from jaxroof.estimators.training.memory_model import memory_model
+from jaxroof.estimators.training.recipe import Recipe
+from jaxroof.formulas.arithmetic import larger
 from jaxroof.records import Number, quantity, record
 
 
@@ -60,59 +58,36 @@ class ModelSize:
     weights: Number = quantity("B", "Bytes of all parameters.")
 
 
-def layers_by_part(model: Architecture, recipe: Recipe) -> dict[str, Operation]:
-    """Return the sums over all layers, part by part."""
-    routing = parameters.routing_layers(model.layers, model.experts, model.first_dense_layers)
-    kinds = (
-        (model.layers - routing, dense_layer(model, recipe)),
-        (routing, routing_layer(model, recipe)),
-    )
-    found: dict[str, Operation] = {}
-    for count, layer in kinds:
-        for one in layer.values():
-            before = found.get(one.part, Operation(one.part))[1:]
-            values = (held + count * value for held, value in zip(before, one[1:], strict=True))
-            found[one.part] = Operation(one.part, *values)
-    return found
+def size(architecture: Architecture, recipe: Recipe) -> dict[str, Number]:
+    """Return the parameters of a model, by the names of a ModelSize.
 
+    active = total - (L - L_d) (E - k) of an expert; the two embedding matrices count, as do shared
+    experts and the router. A module of multi-token prediction, which the total leaves out, is one
+    more layer + 2 h^2 + three norms: embedding and head are those of the main model.
 
-def last_layer(model: Architecture, recipe: Recipe) -> Operation:
-    """Return the sum over the operations of a layer of the last kind: one that routes, if any."""
-    dense, routing = (
-        summed(layer(model, recipe).values()) for layer in (dense_layer, routing_layer)
-    )
-    there = model.experts > 0.0
-    pairs = zip(routing[1:], dense[1:], strict=True)
-    return Operation("", *(where(there, one, other) for one, other in pairs))
-
-
-def size(model: Architecture, recipe: Recipe) -> dict[str, Number]:
-    """Return the parameters of a model, by the names of a ModelSize."""
-    vectors = VECTORS[recipe.norm]
-    layers = layers_by_part(model, recipe)
-    last = parameters.norm_gains(model.hidden, 1.0, vectors)
-    table = parameters.matrix_parameters(model.vocabulary, model.hidden)
-    parts = {f"parameters_{part}": one.parameters for part, one in layers.items()}
-    parts["parameters_norms"] = parts["parameters_norms"] + last
+    Source: docs/models/parameters_flops_memory.md, sections 2.1 and 2.2.
+    """
+    model = memory_model(architecture, recipe)
+    norm, table = norm_weights(model), model.vocabulary * model.hidden
+    parts = {f"parameters_{part}": held for part, (held, _) in by_part(model).items()}
+    parts["parameters_norms"] = parts["parameters_norms"] + norm
     parts |= {
         "parameters_embedding": table,
-        "parameters_head": HEADS[recipe.embeddings] * table,
-        "parameters_positions": parameters.matrix_parameters(model.positions, model.hidden),
-        "parameters_class_head": parameters.class_head(model.hidden, model.classes),
+        "parameters_head": (1.0 - model.tied) * table,
+        "parameters_positions": model.positions * model.hidden,
+        "parameters_class_head": model.classes * (model.hidden + 1.0),
         "parameters_extra": model.extra_parameters,
     }
     total = sum(parts.values())
-    routing = parameters.routing_layers(model.layers, model.experts, model.first_dense_layers)
-    one = expert(model, recipe) + expert_bias(model, recipe)
-    active = parameters.active_parameters(total, model.experts, model.active_experts, one, routing)
-    module = parameters.prediction_parameters(
-        model.hidden, last_layer(model, recipe).parameters, vectors
-    )
+    layers, routing = groups(model)[-1]
+    expert = total_weights(routing.values()).routed / larger(model.experts, 1.0)
+    module, _ = last_layer(model)
+    joins = 2.0 * model.hidden * model.hidden
     return {
         "parameters": total,
-        "active_parameters": active,
+        "active_parameters": total - layers * (model.experts - model.active_experts) * expert,
         **parts,
-        "parameters_mtp": model.mtp_layers * module,
+        "parameters_mtp": model.mtp_layers * (module + joins + 3.0 * norm),
     }
 
 
@@ -121,8 +96,6 @@ def step(inputs: SizeInputs, recipe: Recipe) -> ModelSize:
     counts = size(inputs.model, recipe)
     return ModelSize(**counts, weights=counts["parameters"] * inputs.weight_width)
 
-
-HEADS: dict[Embeddings, float] = {Embeddings.SEPARATE: 1.0, Embeddings.TIED: 0.0}
 
 model_size = Estimator(
     name="model_size",

@@ -7,7 +7,7 @@ moves is one copy of gradients and weights, and the host updates.
 from typing import Any
 
 from jaxroof.estimators.training.inputs import TrainingInputs
-from jaxroof.estimators.training.layer_time import expert_ranks, expert_weights, layer_weights
+from jaxroof.estimators.training.layer.sums import mean_weights
 from jaxroof.estimators.training.memory_model import memory_model
 from jaxroof.estimators.training.recipe import TrainingRecipe
 from jaxroof.estimators.training.stage_time import stage_layers
@@ -32,12 +32,12 @@ def offload_time(inputs: TrainingInputs, recipe: TrainingRecipe) -> Number:
     model, states = memory_model(inputs.model, recipe), inputs.states
     layers, _, _ = stage_layers(model, plan)
     each = layers / plan.pipeline
-    dense = (each * layer_weights(model) + model.vocabulary * model.hidden) / plan.tensor
+    dense, routed = mean_weights(model, plan)
+    dense = (each * dense + model.vocabulary * model.hidden) / plan.tensor
     group = plan.data * plan.context
-    experts = larger(group * plan.tensor / expert_ranks(plan), 1.0)
+    experts = larger(group * plan.tensor / (plan.expert * plan.expert_tensor), 1.0)
     sharded = plan.zero_stage > 0.5
-    own = dense / where(sharded, group, 1.0)
-    own = own + each * expert_weights(model, plan) / where(sharded, experts, 1.0)
+    own = dense / where(sharded, group, 1.0) + each * routed / where(sharded, experts, 1.0)
     moved = (states.weight_bytes + states.gradient_bytes) / value_or(
         inputs.system.pcie_bandwidth, HOST_BANDWIDTH
     )

@@ -3,13 +3,15 @@
 Source: docs/models/training_step_today.md, sections 1 and 9.
 """
 
-from typing import NamedTuple
+from typing import Any
 
 from jaxroof.catalog.chip import Chip
 from jaxroof.errors import refusal
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
-from jaxroof.estimators.training.memory_model import MemoryModel, memory_model
-from jaxroof.estimators.training.planned import BatchPlan, batch_plan
+from jaxroof.estimators.training.layer.operation import Tokens, Work
+from jaxroof.estimators.training.layer_time import tokens_of
+from jaxroof.estimators.training.memory_model import memory_model
+from jaxroof.estimators.training.planned import batch_plan
 from jaxroof.estimators.training.rates import Rates, rates
 from jaxroof.estimators.training.recipe import TrainingRecipe, exchange_of, modules_of
 from jaxroof.estimators.training.software import Software, software_of_plan
@@ -56,11 +58,7 @@ def layer(
         sequence_parallel=sequence_parallel,
         recompute=recompute,
     )
-    software = software_of_plan(inputs, plan, recipe)
-    model = memory_model(inputs.model, recipe)
-    speed = rates_of(inputs, software)
-    modules = modules_of(recipe)
-    return layer_parts(model, inputs.model.sequence, plan, speed, software, modules)
+    return layer_parts(_work(inputs, plan, recipe), modules_of(recipe))
 
 
 LAYER = (
@@ -69,28 +67,24 @@ LAYER = (
 )
 
 
-class Timed(NamedTuple):
-    """What the times of plans follow from: numbers, and the choices of the recipe."""
-
-    model: MemoryModel
-    plan: BatchPlan
-    speed: Rates
-    software: Software
-    choices: TrainingRecipe
+def timed(inputs: TrainingInputs, recipe: TrainingRecipe, tokens: Tokens | None = None) -> Work:
+    """Return what the times of the plans of the inputs follow from; ``tokens`` are theirs."""
+    return _work(inputs, batch_plan(inputs, recipe), recipe, tokens)
 
 
-def timed(inputs: TrainingInputs, recipe: TrainingRecipe) -> Timed:
-    """Return what the times of the plans of the inputs follow from."""
-    plan = batch_plan(inputs, recipe)
+def _work(
+    inputs: TrainingInputs, plan: Any, recipe: TrainingRecipe, tokens: Tokens | None = None
+) -> Work:
     software = software_of_plan(inputs, plan, recipe)
     model, speed = memory_model(inputs.model, recipe), rates_of(inputs, software)
-    return Timed(model, plan, speed, software, recipe)
+    if tokens is None:
+        tokens = tokens_of(model, plan, speed, software)
+    return Work(model, plan, speed, software, tokens)
 
 
 def time_of_layers(inputs: TrainingInputs, recipe: TrainingRecipe, parts: LayerParts) -> StepTime:
     """Return the step time of plans whose layers are timed."""
-    model, plan, speed, software, choices = timed(inputs, recipe)
-    return whole_step(model, plan, speed, software, parts, choices.schedule)
+    return whole_step(timed(inputs, recipe, parts.tokens), parts, recipe.schedule)
 
 
 def rates_of(inputs: TrainingInputs, software: Software) -> Rates:

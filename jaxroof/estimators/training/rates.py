@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from jaxroof.catalog.chip import Chip, SharedConstants
 from jaxroof.catalog.system import System
+from jaxroof.estimators.training.kernels import Unit
 from jaxroof.estimators.training.software import Software
 from jaxroof.formulas.arithmetic import exp, larger, where
-from jaxroof.formulas.kernel_times import Unit
-from jaxroof.formulas.ring_times import Links
+from jaxroof.formulas.network import Network, Tier
 from jaxroof.records import Number
 
 
@@ -19,7 +19,7 @@ class Rates(NamedTuple):
 
     layer: Unit  # products of the layers, at their number format
     plain: Unit  # products at 16 bits: head, router, scores
-    links: Links
+    network: Network  # effective rates
     attention: Number  # of one attention kernel, heads of any width [FLOP/s]
     low: Number  # 1 where layer products have inputs of 8 or 4 bits
     read: Number  # bytes of one input of a layer product
@@ -30,7 +30,6 @@ class Rates(NamedTuple):
     sync: Number  # exchange of token counts with the host [s]
     host: Number  # least time of a layer's forward pass [s]
     host_experts: Number  # the same, further, for a layer that routes [s]
-    fast_domain: Number  # accelerators that share the fast links
     spread: Number  # standard deviation of speed between equal chips
     step: Number  # what a step costs beside its work [s]
     constants: SharedConstants
@@ -74,12 +73,17 @@ def rates(system: System, chip: Chip, constants: SharedConstants, software: Soft
     return Rates(
         layer=Unit(rate, depth, wave, memory, constants.launch),
         plain=Unit(plain, chip.depth, wave, memory, constants.launch),
-        links=Links(
-            system.fast_bandwidth * chip.fast,
-            system.slow_bandwidth * system.nics * chip.slow,
+        network=Network(
+            (
+                Tier(system.fast_domain, system.fast_bandwidth * chip.fast, constants.fast_hop),
+                Tier(
+                    1.0,
+                    system.slow_bandwidth * chip.slow,
+                    constants.slow_hop,
+                    system.nics,
+                ),
+            ),
             constants.base,
-            constants.fast_hop,
-            constants.slow_hop,
         ),
         attention=system.matrix_flops * kernel,
         low=low,
@@ -91,7 +95,6 @@ def rates(system: System, chip: Chip, constants: SharedConstants, software: Soft
         sync=constants.sync * (1.0 - software.graph),
         host=constants.host * software.host,
         host_experts=constants.host_moe * experts * (1.0 - software.graph),
-        fast_domain=system.fast_domain,
         spread=chip.spread,
         step=software.step_share * chip.step,
         constants=constants,

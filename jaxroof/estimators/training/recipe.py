@@ -5,7 +5,6 @@ Source: docs/models/parameters_flops_memory.md, sections 1, 2, 4.5 to 4.7 and 10
 
 import dataclasses
 import enum
-from typing import NamedTuple
 
 from jaxroof.records import Number
 
@@ -175,41 +174,6 @@ def exchange_of(recipe: TrainingRecipe, exchange: Number) -> Number:
 
 
 # ---- What is computed again ---------------------------------------------------------------------
-
-
-class Repeated(NamedTuple):
-    """What the recomputation of a module takes from memory, and what it does again for it."""
-
-    drops: tuple[str, ...]  # terms of ``layer_activations``
-    repeats: tuple[str, ...]  # operations and messages of ``layer_work``
-
-
-_SHARED = Repeated(
-    ("shared_expert",), ("shared_up", "shared_activation", "shared_down", "shared_messages")
-)
-REPEATED: dict[Module, Repeated] = {
-    Module.LAYERNORM: Repeated(("norm_outputs",), ("norms",)),
-    # the scores, not the statistics
-    Module.CORE_ATTENTION: Repeated(("attention_scores",), ("attention", "context")),
-    # queries, keys and values, with latent attention only
-    Module.LATENT_PROJECTION: Repeated((), ("query_up", "key_value_up")),
-    Module.MLP: Repeated(("mlp",), ("up", "activation", "down", "mlp_messages")),
-    Module.SHARED_EXPERTS: _SHARED,
-    Module.EXPERTS: Repeated(
-        (*_SHARED.drops, "routed", "routed_outputs", "router"),
-        (
-            *_SHARED.repeats,
-            *("router", "router_scores", "permutation", "exchange", "expert_messages"),
-            *("routed_up", "routed_activation", "routed_down", "routed_cast"),
-        ),
-    ),
-    Module.EXPERT_ACTIVATION: Repeated(("routed_outputs",), ("routed_activation",)),
-}
-
-
-def repeats(modules: frozenset[Module]) -> list[str]:
-    """Return the operations and messages that recomputing some modules repeats, each once."""
-    return sorted({name for module in modules for name in REPEATED[module].repeats})
 
 
 def modules_of(recipe: TrainingRecipe) -> frozenset[Module]:

@@ -9,16 +9,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxroof.estimators.training.inputs import TrainingInputs
+from jaxroof.estimators.training.layer.operation import Work
 from jaxroof.estimators.training.memory_step import groups
 from jaxroof.estimators.training.offload_time import offload_time
-from jaxroof.estimators.training.plan_time import Timed, timed
+from jaxroof.estimators.training.plan_time import timed
 from jaxroof.estimators.training.planned import planned
 from jaxroof.estimators.training.recipe import Schedule as Held
 from jaxroof.estimators.training.recipe import TrainingRecipe, modules_of
 from jaxroof.estimators.training.stage_memory import stage_memory
 from jaxroof.estimators.training.stage_time import late, send_time, stage_layers
 from jaxroof.estimators.training.step import interval
-from jaxroof.estimators.training.step_time import LayerParts, StepTime, layer_parts, whole_step
+from jaxroof.estimators.training.step_time import StepTime, layer_parts, whole_step
 from jaxroof.formulas.arithmetic import largest, where
 from jaxroof.records import Number, quantity, record
 from jaxroof.schedules import clock, table
@@ -94,13 +95,13 @@ def scheduled_step(
     Units: -> [s], [B].
     Source: docs/models/training_step_today.md, sections 5 to 7.
     """
-    asked = timed(inputs, recipe)
-    parts = layer_parts(asked.model, inputs.model.sequence, *asked[1:4], modules=modules_of(recipe))
-    time = whole_step(*asked[:4], parts, asked.choices.schedule)
-    each = stage_seconds(asked, parts, time, layout_of(pipeline))
+    work = timed(inputs, recipe)
+    time = whole_step(work, layer_parts(work, modules_of(recipe)), recipe.schedule)
+    each = stage_seconds(work, time, layout_of(pipeline))
     own = own_sends(inputs, pipeline)
     visits = stage_visits(pipeline, each, own is Sends.BLOCKING)
-    pace = (time.steady + time.bubble + time.pipeline_comm) / largest(visits.times.clock)
+    stages = time.stages
+    pace = (stages.steady + stages.bubble + stages.sends) / largest(visits.times.clock)
     if sends is not None and sends is not own:
         free = each._replace(send=where(sends is Sends.FREE, 0.0, each.send))
         visits = stage_visits(pipeline, free, sends is Sends.BLOCKING)
@@ -109,8 +110,7 @@ def scheduled_step(
         clock.Costs(*(pace * one for one in costs)),
         clock.VisitTimes(*(pace * one for one in times)),
     )
-    rest = time.steady + time.bubble + time.pipeline_comm + time.data_comm
-    update = time.step_time - rest + offload_time(inputs, recipe)
+    update = time.update + offload_time(inputs, recipe)
     step_time = largest(visits.times.clock) + time.data_comm + update
     idle = step_time - visits.times.busy - time.data_comm - update
     every: Any = np.ones(pipeline.devices)
@@ -149,7 +149,7 @@ def own_sends(inputs: TrainingInputs, pipeline: table.Schedule) -> Sends:
     return Sends.OVERLAPPED if hidden else Sends.BLOCKING
 
 
-def stage_seconds(asked: Timed, parts: LayerParts, time: StepTime, layout: Layout) -> StageSeconds:
+def stage_seconds(work: Work, time: StepTime, layout: Layout) -> StageSeconds:
     """Return the seconds of every stage for one microbatch.
 
     forward = (l F + e (embedding + head) / 3) late(n / p), with l layers and e = 1 at the ends
@@ -159,32 +159,29 @@ def stage_seconds(asked: Timed, parts: LayerParts, time: StepTime, layout: Layou
     models with latent attention run balanced layouts.
     Source: docs/models/training_step_today.md, sections 5 to 7.
     """
-    plan, speed, software = asked.plan, asked.speed, asked.software
-    layers, edge = _shares(asked, layout, *parts.edges)
-    ranks = plan.tensor * plan.context * plan.data
-    slow = late(ranks, speed.spread)
-    backward = layers * time.backward + 2.0 * THIRD * edge
-    weight = layers * parts.layer.weights + THIRD * edge
-    across = where(ranks * plan.pipeline > speed.fast_domain, 1.0, 0.0)
-    send = send_time(plan.tensor, speed, software, parts.tokens, across)
+    plan, layer = work.plan, time.sharded
+    layers, edge = _shares(work, layout, *time.edges)
+    slow = late(plan.tensor * plan.context * plan.data, work.rates.spread)
+    backward = layers * layer.backward + 2.0 * THIRD * edge
+    weight = layers * layer.weights + THIRD * edge
     return StageSeconds(
-        forward=slow * (layers * time.forward + THIRD * edge),
+        forward=slow * (layers * layer.forward + THIRD * edge),
         backward=slow * backward,
         input_gradient=slow * (backward - weight),
         weight_gradient=slow * weight,
-        send=send * np.ones(len(layers)),
+        send=send_time(work) * np.ones(len(layers)),
     )
 
 
-def _shares(asked: Timed, layout: Layout, embedding: Number, head: Number) -> tuple[Any, Any]:
+def _shares(work: Work, layout: Layout, embedding: Number, head: Number) -> tuple[Any, Any]:
     """Return the layers of every stage, and its seconds of embedding and head."""
-    model, plan = asked.model, asked.plan
+    model, plan = work.model, work.plan
     every, inner, outer = stage_layers(model, plan)
     count = len(layout.device) / layout.routes
     at_ends = layout.first + layout.last
     layers = inner / plan.interleave - (inner - outer) * at_ends
     edge = layout.first * embedding + layout.last * head
-    latent = model.kv_rank > 0.0
+    latent = model.latent > 0.0
     return (
         where(latent, every / count, layers) * np.ones(len(layout.device)),
         where(latent, (embedding + head) / count, edge),

@@ -9,17 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxroof.estimators.training.layer_activations import (
-    LayerTerms,
-    Sizes,
-    Terms,
-    every_term,
-    recomputed,
-    saved_terms,
-    sizes,
-    total,
-    weight_gradient_terms,
-)
+from jaxroof.estimators.training.activations import LayerTerms, Terms, activations, sizes, total
+from jaxroof.estimators.training.layer.operation import Sizes
+from jaxroof.estimators.training.layer.sums import layer_shapes
 from jaxroof.estimators.training.planned import PlannedStep
 from jaxroof.estimators.training.recipe import TrainingRecipe
 from jaxroof.estimators.training.report import StageMemory
@@ -31,7 +23,6 @@ from jaxroof.estimators.training.stage_terms import (
     buffer_terms,
     buffers,
     layer_parameters,
-    matrices_of,
     momentary,
     momentary_terms,
     stage_parameters,
@@ -114,10 +105,9 @@ def amounts(inputs: PlannedStep, recipe: TrainingRecipe) -> Amounts:
     Assumes: token ids of 8 bytes, a mask of 1 byte.
     """
     model, acts = inputs.model, inputs.activations
-    size, layer, matrices = sizes(inputs), layer_parameters(inputs, recipe), matrices_of(inputs)
-    every = every_term(inputs, recipe, size)
-    saved = saved_terms(inputs, recipe, size, every)
-    kept = saved.total
+    size, layer = sizes(inputs), layer_parameters(inputs, recipe)
+    of_layer, shapes = activations(inputs, recipe, size), layer_shapes(model, inputs.plan)
+    kept = of_layer.saved.total
     last = where(model.experts > 0.0, kept.routing, kept.dense)
     heads = 6.0 * acts.activation_bytes * size.tokens * model.hidden / size.shards
     masks = acts.hidden_dropout * size.tokens * model.hidden / size.shards
@@ -126,11 +116,11 @@ def amounts(inputs: PlannedStep, recipe: TrainingRecipe) -> Amounts:
         spread=layout_of(inputs, recipe),
         layer=layer,
         states=states_of(inputs),
-        buffers=buffers(inputs, size, layer, matrices),
-        saved=saved,
+        buffers=buffers(inputs, size, layer, shapes),
+        saved=of_layer.saved,
         saved_total=kept,
-        waiting=weight_gradient_terms(size, every),
-        momentary=momentary(inputs, recipe, size, recomputed(every, saved), matrices),
+        waiting=of_layer.waiting,
+        momentary=momentary(inputs, recipe, size, of_layer.again, shapes),
         embedding=8.0 * size.tokens + masks,
         prediction=model.mtp_layers * (last + heads),
         boundary=where(inputs.plan.pipeline > 1.0, 2.0 * size.state / size.shards, 0.0),

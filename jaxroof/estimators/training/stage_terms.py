@@ -6,9 +6,9 @@ Source: docs/models/parameters_flops_memory.md, sections 4.1 to 4.4, 4.7 and 4.8
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from jaxroof.estimators.training.activations import expert_exchange
-from jaxroof.estimators.training.layer_activations import Sizes, Terms
-from jaxroof.estimators.training.memory_model import counts
+from jaxroof.estimators.training.activations import Terms
+from jaxroof.estimators.training.layer.operation import Sizes
+from jaxroof.estimators.training.layer.sums import LayerShapes, Shape, counts
 from jaxroof.estimators.training.planned import PlannedStep
 from jaxroof.estimators.training.recipe import (
     CrossEntropy,
@@ -42,7 +42,7 @@ def layer_parameters(inputs: PlannedStep, recipe: TrainingRecipe) -> LayerParame
     Assumes: norms, the router and the down-projections of latent attention are replicated; whole
     experts on a rank, each cut by columns over the expert-tensor group.
     """
-    model, plan, found = inputs.model, inputs.plan, counts(inputs.model, recipe)
+    model, plan, found = inputs.model, inputs.plan, counts(inputs.model)
     dense = found.dense_sharded / plan.tensor + found.dense_replicated
     routing = found.routing_sharded / plan.tensor + found.routing_replicated
     vocabulary = padded_vocabulary(inputs) * model.hidden / plan.tensor
@@ -151,12 +151,10 @@ def state_terms(states: dict[str, State], dense: Number, expert: Number) -> Term
     }
 
 
-# ---- Matrices -----------------------------------------------------------------------------------
-
-Matrix = tuple[Number, Number, Number]  # rows, columns, whether the stage has it (1 or 0)
+# ---- Shapes of matrices -------------------------------------------------------------------------
 
 
-def distinct_matrices(matrices: Sequence[Matrix], others: Sequence[Matrix] = ()) -> Number:
+def distinct_matrices(matrices: Sequence[Shape], others: Sequence[Shape] = ()) -> Number:
     """Return the elements of some matrices, each shape counted once, and none that others have.
 
     N = sum over the distinct pairs (m, n) of m n, where (m, n) is not (n, m)
@@ -175,53 +173,12 @@ def distinct_matrices(matrices: Sequence[Matrix], others: Sequence[Matrix] = ())
     return total
 
 
-def largest_matrix(matrices: Sequence[Matrix]) -> Number:
+def largest_matrix(matrices: Sequence[Shape]) -> Number:
     """Return the elements of the largest matrix of a list that a stage has."""
     largest: Number = 0.0
     for rows, columns, present in matrices:
         largest = larger(largest, where(present > 0.0, rows * columns, 0.0))
     return largest
-
-
-class Matrices(NamedTuple):
-    """The matrices that a rank may have."""
-
-    attention: list[Matrix]
-    dense: list[Matrix]  # of an MLP
-    routing: list[Matrix]  # of one expert, whatever their number, and of the shared ones
-    head: list[Matrix]
-
-
-def matrices_of(inputs: PlannedStep) -> Matrices:
-    """Return the matrices of a rank: rows, columns, whether the model has them."""
-    model, plan = inputs.model, inputs.plan
-    tensor, hidden, heads, gates = plan.tensor, model.hidden, model.heads, 1.0 + model.gated
-    latent = where(model.latent > 0.0, 1.0, 0.0)
-    queries = where(model.q_rank > 0.0, latent, 0.0)
-    rotated = model.nope_size + model.rope_size
-    projected = (heads + 2.0 * model.kv_heads) * model.head_size
-    routed = model.expert_feedforward / plan.expert_tensor
-    shared, width = model.shared_feedforward / tensor, model.feedforward / tensor
-    return Matrices(
-        attention=[
-            (projected / tensor, hidden, 1.0 - latent),
-            (hidden, heads * model.head_size / tensor, 1.0 - latent),
-            (model.q_rank, hidden, queries),
-            (heads * rotated / tensor, model.q_rank, queries),
-            (heads * rotated / tensor, hidden, latent - queries),
-            (model.kv_rank + model.rope_size, hidden, latent),
-            (heads * (model.nope_size + model.value_size) / tensor, model.kv_rank, latent),
-            (hidden, heads * model.value_size / tensor, latent),
-        ],
-        dense=[(gates * width, hidden, 1.0), (hidden, width, 1.0)],
-        routing=[
-            (gates * routed, hidden, 1.0),
-            (hidden, routed, 1.0),
-            (gates * shared, hidden, 1.0),
-            (hidden, shared, 1.0),
-        ],
-        head=[(padded_vocabulary(inputs) / tensor, hidden, 1.0)],
-    )
 
 
 # ---- Buffers ------------------------------------------------------------------------------------
@@ -247,9 +204,9 @@ class Placeholders(NamedTuple):
         return self.attention + where(dense, self.dense, 0.0) + where(routing, more, 0.0) + head
 
 
-def placeholders(matrices: Matrices) -> Placeholders:
+def placeholders(matrices: LayerShapes, head: list[Shape]) -> Placeholders:
     """Return the elements that a stage's gradient placeholders have, by what the stage has."""
-    attention, dense, routing, head = matrices
+    attention, dense, routing = matrices
     return Placeholders(
         attention=distinct_matrices(attention),
         dense=distinct_matrices(dense, attention),
@@ -270,7 +227,7 @@ class Buffered(NamedTuple):
 
 
 def buffers(
-    inputs: PlannedStep, size: Sizes, layer: LayerParameters, matrices: Matrices
+    inputs: PlannedStep, size: Sizes, layer: LayerParameters, matrices: LayerShapes
 ) -> Buffered:
     """Return the bytes of buffers, before it is known which stage has them.
 
@@ -294,7 +251,8 @@ def buffers(
         "rope_table": where(model.positions > 0.0, 0.0, table),
     }
     gather = where(size.shards > 1.0, size.state, 0.0)
-    return Buffered(every, placeholders(matrices), gather)
+    head = [(padded_vocabulary(inputs) / plan.tensor, model.hidden, 1.0)]
+    return Buffered(every, placeholders(matrices, head), gather)
 
 
 def buffer_terms(inputs: PlannedStep, buffered: Buffered, kinds: Kinds, last: Number) -> Terms:
@@ -331,7 +289,7 @@ class Momentary(NamedTuple):
 
 
 def momentary(
-    inputs: PlannedStep, recipe: TrainingRecipe, size: Sizes, again: Kinds, matrices: Matrices
+    inputs: PlannedStep, recipe: TrainingRecipe, size: Sizes, again: Kinds, matrices: LayerShapes
 ) -> Momentary:
     """Return the bytes of momentary terms.
 
@@ -339,14 +297,8 @@ def momentary(
     forward pass runs again with them where experts are recomputed.
     """
     acts = inputs.activations
-    exchange = expert_exchange(
-        size.routed,
-        inputs.model.hidden,
-        size.state,
-        size.shards,
-        acts.routed_copies,
-        acts.activation_bytes,
-    )
+    routed = acts.activation_bytes * size.routed * inputs.model.hidden
+    exchange = acts.routed_copies * routed + 2.0 * size.state / size.shards
     repeated = inputs.plan.recompute >= (1.0 if Module.EXPERTS in modules_of(recipe) else 2.0)
     return Momentary(
         head=head(inputs, recipe, size),
@@ -407,7 +359,7 @@ def backward(inputs: PlannedStep, size: Sizes, again: Kinds) -> Kinds:
     return Kinds(dense + again.dense, routing + again.routing)
 
 
-def matrix_gradients(inputs: PlannedStep, matrices: Matrices) -> Kinds:
+def matrix_gradients(inputs: PlannedStep, matrices: LayerShapes) -> Kinds:
     """Return the bytes of the gradient of the largest matrix of a layer of each kind on a rank."""
     beta, attention = inputs.activations.activation_bytes, matrices.attention
     kinds = (matrices.dense, matrices.routing)

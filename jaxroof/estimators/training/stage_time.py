@@ -5,15 +5,14 @@ Source: docs/models/training_step_today.md, sections 5 and 6.
 
 from typing import Any, NamedTuple
 
+from jaxroof.estimators.training.kernels import matmul, stream
+from jaxroof.estimators.training.layer.operation import Work
 from jaxroof.estimators.training.layer_time import Sharded
-from jaxroof.estimators.training.layer_work import Tokens
 from jaxroof.estimators.training.memory_model import MemoryModel
-from jaxroof.estimators.training.rates import Rates
 from jaxroof.estimators.training.recipe import Schedule
-from jaxroof.estimators.training.software import Software
 from jaxroof.estimators.training.stages import alike_chunks
 from jaxroof.formulas.arithmetic import larger, log, sqrt, where
-from jaxroof.formulas.kernel_times import matmul, stream
+from jaxroof.formulas.network import Group, send
 from jaxroof.formulas.smooth import SHARPER, smooth_larger
 from jaxroof.records import Number
 from jaxroof.schedules import published
@@ -34,19 +33,20 @@ class StageTime(NamedTuple):
     steady: Number  # all microbatches, one step
     bubble: Number  # one step
     sends: Number  # that are hidden but for the first and last, one step
-    across: Number  # 1 where stages lie in different fast domains
 
 
-def ends(model: MemoryModel, plan: Any, rates: Rates, software: Software, tokens: Tokens) -> Ends:
+def ends(work: Work) -> Ends:
     """Return the seconds of embedding and head, forward and backward.
 
     Assumes: products at 16 bits; the head is repeated for every module of multi-token prediction.
     Source: docs/models/training_step_today.md, section 5.
     """
-    hidden, columns, unit = model.hidden, model.vocabulary / plan.tensor, rates.plain
-    many, parallel = plan.tensor > 1.0, software.sequence_parallel > 0.0
+    model, tokens, software, unit = work.model, work.tokens, work.software, work.rates.plain
+    hidden, columns = model.hidden, model.vocabulary / work.plan.tensor
+    many, parallel = work.plan.tensor > 1.0, software.sequence_parallel > 0.0
     kernels = 3.0 + 7.0 * where(software.loss_bytes > 20.0, 1.0, 0.0)
-    exchanged = where(parallel, 3.0 * tokens.gathered, tokens.reduced) + 3.0 * rates.links.base
+    exchanged = where(parallel, 3.0 * tokens.gathered, tokens.reduced)
+    exchanged = exchanged + 3.0 * work.rates.network.start
     head = (
         matmul(tokens.group, columns, hidden, unit, 2.0, 2.0)
         + matmul(tokens.group, hidden, columns, unit, 2.0, 2.0)
@@ -101,16 +101,7 @@ def bubble_factor(
 SHORTER = (Schedule.ZB_H1, Schedule.DUALPIPE)  # than 1F1B and GPipe
 
 
-def stage_time(
-    model: MemoryModel,
-    plan: Any,
-    rates: Rates,
-    software: Software,
-    tokens: Tokens,
-    layer: Sharded,
-    edges: Ends,
-    schedule: Schedule,
-) -> StageTime:
+def stage_time(work: Work, layer: Sharded, edges: Ends, schedule: Schedule) -> StageTime:
     """Return the seconds of the pipeline.
 
     slow = smax(smax(first, last) late(n / p), middle late(n (p - 2) / p)), steady = M slow
@@ -121,29 +112,28 @@ def stage_time(
     either end, so that its slowest rank is lighter than the slowest stage by what ends differ.
     Source: docs/models/training_step_today.md, section 6.
     """
+    model, plan, software, spread = work.model, work.plan, work.software, work.rates.spread
     stages, chunks = plan.pipeline, plan.interleave
     per_stage = plan.tensor * plan.context * plan.data
     layers, inner, outer = stage_layers(model, plan)
-    work = layer.forward + layer.backward
+    each = layer.forward + layer.backward
     embedding, head = edges
-    across = where(per_stage * stages > rates.fast_domain, 1.0, 0.0)
-    send = send_time(plan.tensor, rates, software, tokens, across)
-    send = where(stages > 1.0, send, 0.0)
+    send = where(stages > 1.0, send_time(work), 0.0)
     hidden = software.pipeline_overlap * where(chunks > 1.0, 1.0, 0.0)
     seen = chunks * send * (1.0 - hidden)
-    balanced = (layers * work + embedding + head) / stages + 2.0 * seen
-    latent = model.kv_rank > 0.0
-    first = where(latent, balanced, outer * work + embedding + seen)
-    last = where(latent, balanced, outer * work + head + seen)
-    middle = where(latent, balanced, inner * work + 2.0 * seen)
-    alone = (layers * work + embedding + head + layer.edge) * late(per_stage, rates.spread)
-    between = where(stages > 2.0, middle * late(per_stage * (stages - 2.0), rates.spread), 0.0)
-    slower = smooth_larger(first, last, SHARPER) * late(per_stage, rates.spread)
+    balanced = (layers * each + embedding + head) / stages + 2.0 * seen
+    latent = model.latent > 0.0
+    first = where(latent, balanced, outer * each + embedding + seen)
+    last = where(latent, balanced, outer * each + head + seen)
+    middle = where(latent, balanced, inner * each + 2.0 * seen)
+    alone = (layers * each + embedding + head + layer.edge) * late(per_stage, spread)
+    between = where(stages > 2.0, middle * late(per_stage * (stages - 2.0), spread), 0.0)
+    slower = smooth_larger(first, last, SHARPER) * late(per_stage, spread)
     slow = where(stages > 1.0, smooth_larger(slower, between, SHARPER), alone)
     if schedule in ROUTES:
         others = where(stages > 2.0, middle, 0.0)
         slow = slow * larger((first + last) / 2.0, others) / larger(larger(first, last), others)
-    every = (first + last + (stages - 2.0) * middle) * late(per_stage, rates.spread)
+    every = (first + last + (stages - 2.0) * middle) * late(per_stage, spread)
     factor = bubble_factor(plan, schedule, layers, layer, edges)
     return StageTime(
         end_layers=outer * ROUTES.get(schedule, 1.0),
@@ -151,22 +141,24 @@ def stage_time(
         steady=plan.microbatches * slow,
         bubble=where(stages > 1.0, (every - slow) * factor / chunks, 0.0),
         sends=2.0 * send * (stages - 1.0) * hidden,
-        across=across,
     )
 
 
-def send_time(
-    tensor: Number, rates: Rates, software: Software, tokens: Tokens, across: Number
-) -> Number:
+def neighbours(work: Work) -> Group:
+    """Return two stages as a group, in one fast domain if the whole pipeline is."""
+    plan = work.plan
+    ranks = plan.tensor * plan.context * plan.data * plan.pipeline
+    return Group(2.0, (where(ranks > work.rates.network.tiers[0].domain, 1.0, 2.0),))
+
+
+def send_time(work: Work) -> Number:
     """Return the seconds of one message between two stages."""
+    tokens, software = work.tokens, work.software
     parallel = software.sequence_parallel > 0.0
-    scattered = software.scatter > 0.0
-    links = rates.links
-    size = where(parallel | scattered, tokens.message / tensor, tokens.message)
-    wide = links.slow_hop + size / links.slow
-    near = links.fast_hop + size / links.fast
+    whole = parallel | (software.scatter > 0.0)
+    size = where(whole, tokens.message / work.plan.tensor, tokens.message)
     collected = where(parallel, 0.0, software.scatter * tokens.gathered)
-    return links.base + where(across > 0.0, wide, near) + collected
+    return send(size, neighbours(work), work.rates.network) + collected
 
 
 def late(chips: Number, spread: Number) -> Number:

@@ -148,21 +148,22 @@ def times(asked: PlannedStep, time: StepTime, offloaded: Number) -> dict[str, Nu
     plan = asked.plan
     layers, _, _ = stage_layers(asked.model, plan)
     each = plan.microbatches / plan.pipeline
-    ends = time.head + time.embedding
+    ends = sum(time.edges)
+    part, stages = time.layer, time.stages
+    messages = part.tensor_comm + part.context_comm + part.expert_comm
     stage = {
-        "time_compute": each * (layers * (time.matmul + time.attention + time.experts) + ends),
-        "time_memory": each * layers * (time.elementwise + time.cast),
-        "time_recompute": each * layers * time.recompute,
-        "time_tensor": each * layers * (time.tensor_comm + time.context_comm + time.expert_comm),
+        "time_compute": each * (layers * (part.matmul + part.attention + part.experts) + ends),
+        "time_memory": each * layers * (part.elementwise + part.cast),
+        "time_recompute": each * layers * part.recompute,
+        "time_tensor": each * layers * messages,
     }
-    rest = time.steady + time.bubble + time.pipeline_comm + time.data_comm
     return {
         **stage,
-        "time_imbalance": time.steady - sum(stage.values()),
-        "time_bubble": time.bubble,
-        "time_pipeline": time.pipeline_comm,
+        "time_imbalance": stages.steady - sum(stage.values()),
+        "time_bubble": stages.bubble,
+        "time_pipeline": stages.sends,
         "time_data": time.data_comm,
-        "time_update": time.step_time - rest + offloaded,
+        "time_update": time.update + offloaded,
     }
 
 

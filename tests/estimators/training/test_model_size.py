@@ -7,7 +7,9 @@ from architectures import architecture, rows
 
 import jaxroof as jr
 from jaxroof import catalog
-from jaxroof.estimators.training.layer import attention, dense_layer, routing_layer, summed
+from jaxroof.estimators.training.layer.attention import attention
+from jaxroof.estimators.training.layer.sums import kinds, total_weights
+from jaxroof.estimators.training.memory_model import memory_model
 from jaxroof.estimators.training.model_size import size
 from jaxroof.estimators.training.recipe import Biases, Embeddings, Norm
 
@@ -31,8 +33,10 @@ def test_totals_are_those_of_the_table(name):
 def test_parts_are_golden(name):
     model, recipe = architecture(name)
     found = size(model, recipe)
-    layers = {"dense_layer": dense_layer} | ({"moe_layer": routing_layer} if model.experts else {})
-    attended = summed(attention(model, recipe).values())
+    read = memory_model(model, recipe)
+    dense, routing = kinds(read)
+    layers = {"dense_layer": dense} | ({"moe_layer": routing} if model.experts else {})
+    attended = total_weights(attention(read).values())
     outside = ("embedding", "head", "positions", "class_head", "extra")
     last = recipe.norm is Norm.LAYERNORM
     ours = {
@@ -49,9 +53,9 @@ def test_parts_are_golden(name):
         "attention_replicated": attended.replicated,
     }
     for key, layer in layers.items():
-        one = summed(layer(model, recipe).values())
+        one = total_weights(layer.values())
         parts = {"tensor": one.sharded, "replicated": one.replicated, "expert": one.routed}
-        ours |= {key: one.parameters} | {f"{key}_{part}": value for part, value in parts.items()}
+        ours |= {key: one.all} | {f"{key}_{part}": value for part, value in parts.items()}
     told = {key: int(value) for key, value in GOLDEN[name].items() if key != "model"}
     expected = {key: value for key, value in told.items() if value or key in ours}
     assert expected.pop("matches_models_csv") == 1

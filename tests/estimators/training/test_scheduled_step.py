@@ -9,8 +9,8 @@ import pytest
 from jaxroof import schedules
 from jaxroof.catalog.lookup import architecture_with_choices, training_system
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
-from jaxroof.estimators.training.plan_time import timed
-from jaxroof.estimators.training.recipe import Schedule, TrainingRecipe, modules_of
+from jaxroof.estimators.training.plan_time import plan_time, timed
+from jaxroof.estimators.training.recipe import Schedule, TrainingRecipe
 from jaxroof.estimators.training.scheduled_step import (
     MEMORY,
     on_schedule,
@@ -20,7 +20,6 @@ from jaxroof.estimators.training.scheduled_step import (
 )
 from jaxroof.estimators.training.stage_time import late
 from jaxroof.estimators.training.step import training
-from jaxroof.estimators.training.step_time import layer_parts, whole_step
 from jaxroof.records import with_named_absences
 from jaxroof.schedules import published
 from jaxroof.schedules.clock import Sends, layout_of, stage_visits
@@ -63,9 +62,8 @@ def clocked(name: str, sends: Sends | None = None, **sizes: float):
     """Return the step of a plan, the seconds of its stages, and how long their visits take."""
     inputs, recipe = on_schedule(*asked(**sizes), name, CHUNKS.get(name, 1))
     made, given = table(name, inputs), timed(inputs, recipe)
-    parts = layer_parts(given.model, inputs.model.sequence, *given[1:4], modules_of(given.choices))
-    closed = whole_step(*given[:4], parts, given.choices.schedule)
-    each = stage_seconds(given, parts, closed, layout_of(made))
+    closed = plan_time(inputs, recipe)
+    each = stage_seconds(given, closed, layout_of(made))
     if sends is Sends.FREE:
         each = each._replace(send=0.0 * each.send)
     blocking = (sends or own_sends(inputs, made)) is Sends.BLOCKING
@@ -83,8 +81,9 @@ def test_the_step_of_a_search_is_that_of_its_schedule(name, which, pipeline, mic
     found = step(name, **sizes)
     assert float(found.report.step_time) == pytest.approx(expected, rel=1e-12)
     closed, _, times = clocked(name, **sizes)
-    pace = float(closed.steady + closed.bubble + closed.pipeline_comm) / float(times.clock.max())
-    speed, plan = timed(inputs, recipe).speed, inputs.plan
+    stages = closed.stages
+    pace = float(stages.steady + stages.bubble + stages.sends) / float(times.clock.max())
+    speed, plan = timed(inputs, recipe).rates, inputs.plan
     chips = plan.data * plan.tensor
     later = late(chips * max(pipeline - 2.0, 1.0), speed.spread) / late(chips, speed.spread)
     least = 1.0 if name in ("1f1b", "interleaved", "gpipe") else 0.99

@@ -13,8 +13,8 @@ import pytest
 import training_memory as golden
 
 from jaxroof.dual import Dual
-from jaxroof.estimators.training import activations as kept
-from jaxroof.estimators.training.memory_model import counts
+from jaxroof.estimators.training.activations import activations, sizes
+from jaxroof.estimators.training.layer.sums import counts
 from jaxroof.estimators.training.planned import PlannedStep
 from jaxroof.estimators.training.recipe import CrossEntropy, Module, Schedule
 from jaxroof.estimators.training.report import StageMemory
@@ -144,22 +144,19 @@ def test_check_values_of_stage_0(sizes: tuple[int, ...], expected: tuple[float, 
 
 def test_check_values_of_the_gpt3_block() -> None:
     """Section 8, which is Korthikanti 2022, Table 2: both dropouts, unfused scores."""
-    tokens, hidden, heads, size = 2048.0, 12288.0, 96.0, 128.0
-    for tensor, shards, expected in (
-        (1.0, 1.0, 2_868_903_936),
-        (8.0, 1.0, 578_813_952),
-        (8.0, 8.0, 358_612_992),
+    shape = {
+        "layers": 1, "hidden": 12288, "feedforward": 49152, "heads": 96, "kv_heads": 96,
+        "head_size": 128, "vocabulary": 51200, "gated": 0,
+    }  # fmt: skip
+    dropout = {"flash": 0, "attention_dropout": 1, "hidden_dropout": 1}
+    for tensor, shared, expected in (
+        (1, 0, 2_868_903_936),
+        (8, 0, 578_813_952),
+        (8, 1, 358_612_992),
     ):
-        norms = (tokens, hidden, shards)
-        found = (
-            2.0 * kept.norm_activations(*norms, 2.0)
-            + kept.qkv_activations(tokens, heads, heads, size, 0.0, tensor, 2.0)
-            + kept.attention_output(tokens, heads, size, tensor, 2.0)
-            + kept.score_activations(heads, tokens, tensor, 1.0, 1.0, 1.0, 2.0)
-            + kept.dropout_masks(*norms, 1.0)
-            + kept.mlp_activations(tokens, 4.0 * hidden, 1.0, tensor, 2.0, 2.0)
-        )
-        assert found == expected
+        plan = {"sequence": 2048, "tensor": tensor}
+        inputs, recipe = golden.step(shape, plan, {**dropout, "sequence_parallel": shared})
+        assert activations(inputs, recipe, sizes(inputs)).every.total.dense == expected
 
 
 def test_a_padded_vocabulary_divides() -> None:
@@ -182,8 +179,8 @@ def test_a_shape_counts_once() -> None:
 
 def model_parameters(name: str) -> float:
     """Return the parameters of a model, with its multi-token prediction."""
-    inputs, recipe = golden.case(CASES[name])
-    model, each = inputs.model, counts(inputs.model, recipe)
+    inputs, _ = golden.case(CASES[name])
+    model, each = inputs.model, counts(inputs.model)
     dense = model.first_dense_layers if model.experts else model.layers
     of_dense = each.dense_sharded + each.dense_replicated
     routing = each.routing_sharded + each.routing_replicated + each.routed

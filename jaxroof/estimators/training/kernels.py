@@ -2,6 +2,7 @@
 
 The efficiency of a product grows smoothly with its size: m n / (m n + wave) is the loss of the last
 wave of tiles on average, k / (k + depth) that of a tile's begin and end.
+Source: docs/models/training_step_today.md, sections 3, 4 and 11.
 """
 
 from typing import NamedTuple
@@ -21,13 +22,7 @@ class Unit(NamedTuple):
 
 
 def stream(traffic: Number, kernels: Number, unit: Unit) -> Number:
-    """Return the time of kernels that only move bytes.
-
-    t = traffic / memory + kernels launch
-
-    Assumes: nothing overlaps between kernels.
-    Units: traffic [B], kernels [1], unit as its fields -> [s].
-    Source: docs/models/training_step_today.md, section 3.
+    """Return the time of kernels that only move bytes: t = traffic / memory + kernels launch.
 
     >>> float(stream(8.0, 2.0, Unit(1.0, 0.0, 0.0, 4.0, 0.5)))
     3.0
@@ -43,8 +38,6 @@ def matmul(
     t = smax(2 (m n + wave) (k + depth) / rate, (e_in (m k + k n) + e_out m n) / memory) + launch
 
     Assumes: dense operands; ``read`` and ``written`` are bytes of one number.
-    Units: rows, columns, inner [1], read, written [B], unit as its fields -> [s].
-    Source: docs/models/training_step_today.md, section 3.
 
     >>> round(float(matmul(4.0, 4.0, 4.0, Unit(128.0, 0.0, 0.0, 1e9, 0.0), 2.0, 2.0)), 6)
     1.0
@@ -62,11 +55,6 @@ def batched_product(
     t = smax(2 u m n (k + depth / 2) / rate, 2 u (m k + k n + m n) / memory) + launch
 
     Assumes: tiles of two products fill a wave together; half the depth is lost.
-    Units: batch, rows, columns, inner [1], unit as its fields -> [s].
-    Source: docs/models/training_step_today.md, section 4.
-
-    >>> round(float(batched_product(2.0, 4.0, 4.0, 4.0, Unit(256.0, 0.0, 0.0, 1e9, 0.0))), 6)
-    1.0
     """
     work = 2.0 * batch * rows * columns * (inner + unit.depth / 2.0)
     moved = 2.0 * batch * (rows * inner + inner * columns + rows * columns)
@@ -88,12 +76,6 @@ def grouped_product(
         + x launch
 
     Assumes: groups of equal size; a group's start, end and half-filled tile are worth r rows.
-    Units: rows (of all groups), columns, inner, groups, idle_rows [1], read [B] -> [s].
-    Source: docs/models/training_step_today.md, section 11.
-
-    >>> unit = Unit(128.0, 0.0, 0.0, 1e9, 0.0)
-    >>> round(float(grouped_product(4.0, 4.0, 4.0, 1.0, 0.0, unit, 2.0)), 6)
-    1.0
     """
     outputs = rows * columns + idle_rows * groups * columns
     work = 2.0 * (outputs + unit.wave) * (inner + unit.depth)
@@ -110,12 +92,6 @@ def grouped_weight_gradient(
         + x launch
 
     Assumes: groups of equal size; sums in 32 bits are read and written.
-    Units: rows (of all groups), columns, inner, groups [1], read [B] -> [s].
-    Source: docs/models/training_step_today.md, section 11.
-
-    >>> unit = Unit(128.0, 0.0, 0.0, 1e9, 0.0)
-    >>> round(float(grouped_weight_gradient(4.0, 4.0, 4.0, 1.0, unit, 2.0)), 6)
-    1.0
     """
     matrices = columns * inner * groups
     work = 2.0 * (matrices + unit.wave) * (rows / groups + unit.depth)

@@ -1,0 +1,163 @@
+"""The layers of a model as kinds of layer, and sums over the operations of each.
+
+A model's layers are groups of operations, each with the number of layers that have it: attention in
+all of them, an MLP in those that do not route, experts in those that do.
+Source: docs/models/parameters_flops_memory.md, sections 2, 3, 4.5 and 4.6.
+"""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from jaxroof.estimators.training.layer.attention import attention, rotation
+from jaxroof.estimators.training.layer.experts import routed_mlp
+from jaxroof.estimators.training.layer.mlp import dense_mlp
+from jaxroof.estimators.training.layer.norms import norms, residuals
+from jaxroof.estimators.training.layer.operation import (
+    Operation,
+    Operations,
+    Weights,
+    on_rank,
+    plus,
+    products,
+    times,
+    total,
+    weights,
+)
+from jaxroof.estimators.training.memory_model import MemoryModel
+from jaxroof.formulas.arithmetic import where
+from jaxroof.records import Number
+
+
+class Counts(NamedTuple):
+    """Parameters of a layer by part, as section 2 counts them."""
+
+    dense_sharded: Number  # of a dense layer, that tensor ranks share
+    dense_replicated: Number  # on every tensor rank
+    routing_sharded: Number  # of a routing layer, without routed experts
+    routing_replicated: Number
+    routed: Number  # of all routed experts of one layer
+    norm: Number  # of one norm of the hidden width
+
+
+class Group(NamedTuple):
+    """Operations that the same layers have, and how many of the model's layers those are."""
+
+    layers: Number
+    operations: Operations
+
+
+def groups(model: MemoryModel) -> tuple[Group, Group, Group]:
+    """Return the operations of every layer, of those that do not route, and of those that do."""
+    dense = where(model.experts > 0.0, model.first_dense_layers, model.layers)
+    every = norms(model) | attention(model) | rotation(model) | residuals(model)
+    return (
+        Group(model.layers, every),
+        Group(dense, dense_mlp(model)),
+        Group(model.layers - dense, routed_mlp(model)),
+    )
+
+
+def kinds(model: MemoryModel) -> tuple[Operations, Operations]:
+    """Return the operations of a layer that does not route, and of one that does."""
+    every, dense, routing = (group.operations for group in groups(model))
+    return every | dense, every | routing
+
+
+def share_of(layers: Number, model: MemoryModel) -> Number:
+    """Return the share of some layers in those of the model."""
+    return 1.0 if layers is model.layers else layers / model.layers
+
+
+# ---- Parameters and multiply-adds ---------------------------------------------------------------
+
+
+def total_weights(operations: Iterable[Operation]) -> Weights:
+    """Return the parameters of some operations."""
+    return Weights(*map(total, zip(*map(weights, operations), strict=True)))
+
+
+def total_products(operations: Iterable[Operation]) -> Number:
+    """Return the multiply-adds of one token in some operations, forward."""
+    return total(map(products, operations))
+
+
+def by_part(model: MemoryModel) -> dict[str, tuple[Number, Number]]:
+    """Return the parameters and the multiply-adds of a token in all layers, part by part."""
+    found: dict[str, tuple[Number, Number]] = {}
+    for layers, operations in groups(model):
+        for one in (one for one in operations.values() if one.part):
+            held, met = found.get(one.part, (0.0, 0.0))
+            found[one.part] = (held + layers * weights(one).all, met + layers * products(one))
+    return found
+
+
+def last_layer(model: MemoryModel) -> tuple[Number, Number]:
+    """Return the parameters and the multiply-adds of a layer of the last kind: routing, if any."""
+    dense, routing = (
+        (total_weights(layer.values()).all, total_products(layer.values()))
+        for layer in kinds(model)
+    )
+    there = model.experts > 0.0
+    return where(there, routing[0], dense[0]), where(there, routing[1], dense[1])
+
+
+def norm_weights(model: MemoryModel) -> Number:
+    """Return the parameters of one norm of the hidden width."""
+    return model.hidden * model.norm_vectors
+
+
+def counts(model: MemoryModel) -> Counts:
+    """Return the parameters of a model by part, as its memory takes them."""
+    dense, routing = (total_weights(layer.values()) for layer in kinds(model))
+    return Counts(
+        dense_sharded=dense.sharded,
+        dense_replicated=dense.replicated,
+        routing_sharded=routing.sharded,
+        routing_replicated=routing.replicated,
+        routed=routing.routed,
+        norm=norm_weights(model),
+    )
+
+
+LayerWeights = tuple[Number, Number]  # parameters without and of experts
+
+
+def mean_weights(model: MemoryModel, plan: Any) -> LayerWeights:
+    """Return the parameters of an average layer that its time reads: without and of experts.
+
+    The matrices of all tensor ranks and 2 h of norms; those of the routed experts of one rank.
+
+    Source: docs/models/training_step_today.md, sections 4 and 11.
+    """
+    dense: Number = 2.0 * model.hidden
+    routed: Number = 0.0
+    for layers, operations in groups(model):
+        share = share_of(layers, model)
+        matrices = total_weights(o._replace(vectors=Weights()) for o in operations.values())
+        dense = plus(dense, times(share, plus(matrices.sharded, matrices.replicated)))
+        routed = plus(routed, times(share, matrices.routed))
+    return dense, routed / (plan.expert * plan.expert_tensor)
+
+
+Shape = tuple[Number, Number, Number]  # rows, columns, whether the layer has it (1 or 0)
+
+
+class LayerShapes(NamedTuple):
+    """The shapes of a layer's matrices on a rank; one stands for all experts.
+
+    The router is not among them: its gradient has no placeholder.
+    """
+
+    attention: list[Shape]
+    dense: list[Shape]  # of an MLP
+    routing: list[Shape]  # of an expert and of the shared ones
+
+
+def layer_shapes(model: MemoryModel, plan: Any) -> LayerShapes:
+    """Return the shapes of a layer's matrices on a rank."""
+    return LayerShapes(*(_shapes(group.operations, plan) for group in groups(model)))
+
+
+def _shapes(operations: Operations, plan: Any) -> list[Shape]:
+    found = [(o.matrix, o.share) for o in operations.values() if o.part != "router"]
+    return [(*on_rank(matrix, plan), share) for matrix, share in found if matrix is not None]
