@@ -17,7 +17,7 @@ from jaxroof.estimators.training.inputs import (
     TrainingInputs,
     TrainingPlan,
 )
-from jaxroof.estimators.training.legality_words import refuse_illegal, refuse_too_large
+from jaxroof.estimators.training.legality import refuse_illegal, refuse_too_large
 from jaxroof.estimators.training.planned import PlannedStep, planned
 from jaxroof.estimators.training.recipe import (
     LayerDivision,

@@ -11,7 +11,7 @@ from jaxroof.analyses.plan_question import Question, filled_plan
 from jaxroof.engine.grid.question import ask, long_names
 from jaxroof.errors import refusal
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
-from jaxroof.estimators.training.legality_words import refuse_illegal
+from jaxroof.estimators.training.legality import refuse_illegal
 from jaxroof.estimators.training.memory_step import memory_limit
 from jaxroof.estimators.training.planned import planned
 from jaxroof.estimators.training.plans import DEGREES

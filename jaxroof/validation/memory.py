@@ -19,8 +19,7 @@ from jaxroof.estimators.training.fsdp2_memory import (
     Fsdp2Recompute,
     fsdp2_memory,
 )
-from jaxroof.estimators.training.legality import verdicts
-from jaxroof.estimators.training.legality_words import refuse_illegal
+from jaxroof.estimators.training.legality import refuse_illegal, verdicts
 from jaxroof.estimators.training.memory_2021 import Engine, peak, stage_2021, states
 from jaxroof.estimators.training.planned import PlannedStep, planned
 from jaxroof.estimators.training.recipe import Module, TrainingRecipe

@@ -29,8 +29,7 @@ from jaxroof.estimators.training.layer_operations import (
     Operations,
     layer_operations,
 )
-from jaxroof.estimators.training.legality import verdicts
-from jaxroof.estimators.training.legality_words import refuse_illegal
+from jaxroof.estimators.training.legality import refuse_illegal, verdicts
 from jaxroof.estimators.training.memory_step import all_of, memory_limit
 from jaxroof.estimators.training.planned import PlannedStep, planned
 from jaxroof.estimators.training.plans import DEGREES

@@ -10,7 +10,7 @@ import numpy as np
 from jaxroof.estimator import reads
 from jaxroof.estimators.training.inputs import TrainingPlan
 from jaxroof.estimators.training.interval import half_width_within_source
-from jaxroof.estimators.training.legality_words import broken_rule, broken_words
+from jaxroof.estimators.training.legality import broken_rule, broken_words
 from jaxroof.estimators.training.planned import planned
 from jaxroof.estimators.training.plans import DEGREES
 from jaxroof.estimators.training.recipe import TrainingRecipe
