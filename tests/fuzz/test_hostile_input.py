@@ -32,7 +32,7 @@ from jaxroof.limits import MEMORY
 from jaxroof.validation import sources
 
 CASES = int(os.environ.get("JAXROOF_FUZZ", "0"))
-DAILY = 240  # cases in all
+DAILY = 160  # cases in all
 SECONDS = 60  # of one case
 BYTES = 2 << 30  # that cases take, beside what the imports took
 

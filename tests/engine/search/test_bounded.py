@@ -138,7 +138,7 @@ def test_few_plans_are_not_bounded() -> None:
 
 def test_plans_that_share_a_row_share_their_bound() -> None:
     """The fields that the bound of a step reads are found from its formula, and are few."""
-    asked = question("deepseek-v3", {})
+    asked = question("qwen3-30b-a3b", {})
     found = bound_reads(asked.estimator, asked.recipe, structure(asked.inputs))
     (group,) = problem_groups(asked, axis_roles(asked))
     some = group.ready.plans[0].plans
