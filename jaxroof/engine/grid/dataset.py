@@ -44,7 +44,7 @@ def attributes(metadata: Mapping[str, Any]) -> dict[str, Any]:
         about["headline"] = "true"
     if metadata.get("default") == 1:
         about["default"] = "1"  # a degree of 1 may be left out of a plan
-    elif metadata.get("whole") and metadata.get("default") == 0:
+    elif metadata.get("default") == 0 and (metadata.get("whole") or metadata.get("symbol")):
         about["default"] = "0"
     if "flags" in metadata:
         flags = metadata["flags"]
