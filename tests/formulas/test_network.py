@@ -1,12 +1,17 @@
 """Collectives of the study of 2024 take its time; a ring, a tree, an exchange take any tiers."""
 
+from typing import Any
+
 import golden_rows as golden
 import numpy as np
 import pytest
 from every_collective import COLLECTIVES
 
+import jaxroof as jr
 from jaxroof.catalog.system import network as network_of
+from jaxroof.catalog.system import tiers
 from jaxroof.estimators.published.step import send_share
+from jaxroof.estimators.training import rates
 from jaxroof.formulas import network, schedule
 
 KINDS = [  # golden kind, ours, rows in the file, rtol
@@ -142,3 +147,19 @@ def test_a_ring_over_three_tiers() -> None:
     links = network.Network(tiers, 3.0)
     time = float(network.gather(32.0, network.placed(links, 16.0), links))
     assert time == pytest.approx(3.0 + 8.0 + 60.0 + 0.5 + 30.0 / 2.0, rel=1e-5)
+
+
+def test_a_step_of_training_takes_any_number_of_tiers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With racks between nodes and network: as wide as a node, nothing changes; fast, it helps."""
+    plan = {"tp": 16.0, "cp": 2.0, "pp": 2.0, "dp": 8.0, "mb": 1.0}
+    asked = {"model": "llama3-70b", "system": "h100-nvs8", "global_batch": 64, **plan}
+    times = [float(jr.evaluate("training", asked).step_time)]
+    for domain in (8.0, 64.0):
+
+        def three(*given: Any, domain: float = domain) -> tuple[network.Tier, ...]:
+            near, far = tiers(*given)
+            return near, network.Tier(domain, 8.0 * far.bandwidth, far.hop), far
+
+        monkeypatch.setattr(rates, "tiers", three)
+        times.append(float(jr.evaluate("training", asked).step_time))
+    assert times[0] == times[1] > times[2]

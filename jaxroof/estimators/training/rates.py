@@ -6,11 +6,11 @@ Source: docs/models/training_step_today.md, sections 2 and 3.
 from typing import NamedTuple
 
 from jaxroof.catalog.chip import Chip, SharedConstants
-from jaxroof.catalog.system import System
+from jaxroof.catalog.system import System, tiers
 from jaxroof.estimators.training.kernels import Unit
 from jaxroof.estimators.training.software import Software
 from jaxroof.formulas.arithmetic import exp, larger, where
-from jaxroof.formulas.network import Network, Tier
+from jaxroof.formulas.network import Network
 from jaxroof.records import Number
 
 
@@ -74,15 +74,7 @@ def rates(system: System, chip: Chip, constants: SharedConstants, software: Soft
         layer=Unit(rate, depth, wave, memory, constants.launch),
         plain=Unit(plain, chip.depth, wave, memory, constants.launch),
         network=Network(
-            (
-                Tier(system.fast_domain, system.fast_bandwidth * chip.fast, constants.fast_hop),
-                Tier(
-                    1.0,
-                    system.slow_bandwidth * chip.slow,
-                    constants.slow_hop,
-                    system.nics,
-                ),
-            ),
+            tiers(system, (chip.fast, chip.slow), (constants.fast_hop, constants.slow_hop)),
             constants.base,
         ),
         attention=system.matrix_flops * kernel,

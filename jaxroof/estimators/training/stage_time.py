@@ -12,7 +12,7 @@ from jaxroof.estimators.training.memory_model import MemoryModel
 from jaxroof.estimators.training.recipe import Schedule
 from jaxroof.estimators.training.stages import alike_chunks
 from jaxroof.formulas.arithmetic import larger, log, sqrt, where
-from jaxroof.formulas.network import Group, send
+from jaxroof.formulas.network import Group, pair, send
 from jaxroof.formulas.smooth import SHARPER, smooth_larger
 from jaxroof.records import Number
 from jaxroof.schedules import published
@@ -148,7 +148,7 @@ def neighbours(work: Work) -> Group:
     """Return two stages as a group, in one fast domain if the whole pipeline is."""
     plan = work.plan
     ranks = plan.tensor * plan.context * plan.data * plan.pipeline
-    return Group(2.0, (where(ranks > work.rates.network.tiers[0].domain, 1.0, 2.0),))
+    return pair(work.rates.network, ranks)
 
 
 def send_time(work: Work) -> Number:

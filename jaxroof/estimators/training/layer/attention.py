@@ -267,8 +267,8 @@ def exchange(work: Work, core: Passes) -> Passes:
         return where(context > 1.0, added, 0.0)
 
     def exchanged(width: Number) -> Number:
-        size = 2.0 * tokens * width
-        return all_to_all((size, size), group, network, constants.scatter_rate)
+        sizes = (2.0 * tokens * width,) * len(network.tiers)
+        return all_to_all(sizes, group, network, constants.scatter_rate)
 
     output = model.heads * values / plan.tensor
     both = exchanged(model.heads * queries / plan.tensor + widths) + exchanged(output)
