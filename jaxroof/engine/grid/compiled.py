@@ -74,47 +74,25 @@ def evaluate_points(
 ) -> dict[str, np.ndarray]:
     """Return the results at every point, by compiled programs.
 
-    Every leaf is passed as a column, so that one compiled program serves any choice of axes.
+    Every leaf is passed as a column, so that one compiled program serves any choice of axes. Where
+    points need programs of different sizes, they are sorted by that and cut into batches of one
+    program each. Batches run in parallel.
     """
-    if estimator.sizing is not None:
-        return evaluate_by_size(estimator, recipe, inputs, name)
+    sizing, count = estimator.sizing, column_length(inputs)
     columns = {path: np.asarray(value, np.float64) for path, _, value in leaves(inputs)}
-    count = column_length(inputs)
-    found: dict[str, list[np.ndarray]] = {}
-    for start in range(0, max(count, 1), CHUNK):
-        size = min(CHUNK, count - start)
-        chunk = inputs
-        for path, column in columns.items():
-            some = column[start : start + size] if column.ndim else column[None]
-            chunk = replace_at(chunk, path, pad_points(some, CHUNK))
-        for result, value in results(evaluate_jit(estimator, recipe, chunk, name)).items():
-            array = np.asarray(value)
-            column = array[:size] if array.ndim else np.broadcast_to(array, (size,))
-            found.setdefault(result, []).append(column)
-    return {name: np.concatenate(chunks) for name, chunks in found.items()}
-
-
-def evaluate_by_size(
-    estimator: Estimator, recipe: Any, inputs: Any, name: str | None = None
-) -> dict[str, np.ndarray]:
-    """Return the results at every point, where points need programs of different sizes.
-
-    Points are sorted by the program size that they need and cut into batches of one program each.
-    This limits both the number of compiled programs and the wasted work. Batches run in parallel.
-    """
-    sizing = estimator.sizing
-    assert sizing is not None
-    columns = {path: np.asarray(value, np.float64) for path, _, value in leaves(inputs)}
-    count = column_length(inputs)
     columns = {path: np.broadcast_to(column, (count,)) for path, column in columns.items()}
-    needed = sizing.of(inputs)
-    sizes = np.broadcast_to(needed, (count, needed.shape[1]))
-    batches = list(_batches(sizing, recipe, sizes))
+    if sizing is None:
+        starts = range(0, max(count, 1), CHUNK)
+        batches = [(np.arange(s, min(s + CHUNK, count)), recipe) for s in starts]
+    else:
+        needed = sizing.of(inputs)
+        batches = list(_batches(sizing, recipe, np.broadcast_to(needed, (count, needed.shape[1]))))
 
     def answer(batch: tuple[np.ndarray, Any]) -> dict[str, np.ndarray]:
         rows, fitted = batch
-        chunk, most = inputs, sizing.batch(fitted)
-        room = min(SHORT, most) if len(rows) <= SHORT else most
+        chunk, room = inputs, CHUNK if sizing is None else sizing.batch(fitted)
+        if sizing is not None and len(rows) <= SHORT:
+            room = min(SHORT, room)
         for path, column in columns.items():
             chunk = replace_at(chunk, path, pad_points(column[rows], room))
         found = results(evaluate_jit(estimator, fitted, chunk, name))

@@ -124,10 +124,8 @@ def _columns(
     """Return every result over a numeric grid, each with the dimensions that it depends on."""
     sizes = [len(axis) for axis in grid]
     shape = chunk_shape(sizes, CHUNK if estimator.is_placed(inputs) else PLACED)
-    answer = _pointwise if estimator.sizing is not None else _compiled
     placed = with_any_placement(estimator, inputs)
-    if executor_of(estimator, recipe, placed, math.prod(sizes), executor) == NUMPY:
-        answer = _evaluated
+    who = executor_of(estimator, recipe, placed, math.prod(sizes), executor)
     moved = axes_of_results(estimator, inputs, recipe, grid)
     check_table(grid, moved)
     found: dict[str, np.ndarray] = {}
@@ -138,7 +136,7 @@ def _columns(
         chosen = _chosen(estimator, inputs, wide, moved, shape)
         wide = estimator.with_placement(wide, chosen) if chosen else wide
         counts = {field: column.astype(np.int64) for field, column in chosen.items()}
-        values = {**counts, **answer(estimator, recipe, wide, shape)}
+        values = {**counts, **_answer(estimator, recipe, wide, shape, who == NUMPY)}
         for name, value in values.items():
             dims = sorted(moved[name])
             still = tuple(slice(None) if d in dims else slice(0, 1) for d in range(len(shape)))
@@ -195,19 +193,18 @@ def _chosen(
     }
 
 
-def _evaluated(estimator: Estimator, recipe: Any, wide: Any, shape: Any) -> dict[str, np.ndarray]:
-    found = results(estimator.evaluate_checked(wide, recipe))
-    return {name: np.asarray(value) for name, value in found.items()}
+def _answer(
+    estimator: Estimator, recipe: Any, wide: Any, shape: Any, by_numpy: bool
+) -> dict[str, np.ndarray]:
+    """Return the results at the points of a chunk."""
+    found: Any
+    if by_numpy:
+        found = estimator.evaluate_checked(wide, recipe)
+    elif estimator.sizing is not None:  # points need programs of different sizes
+        columns = evaluate_points(estimator, recipe, ravel_grid(wide, shape))
+        found = {name: values.reshape(shape) for name, values in columns.items()}
+    else:
+        from jaxroof.engine.grid.compiled import evaluate_jit
 
-
-def _compiled(estimator: Estimator, recipe: Any, wide: Any, shape: Any) -> dict[str, np.ndarray]:
-    from jaxroof.engine.grid.compiled import evaluate_jit
-
-    found = results(evaluate_jit(estimator, recipe, wide))
-    return {name: np.asarray(value) for name, value in found.items()}
-
-
-def _pointwise(estimator: Estimator, recipe: Any, wide: Any, shape: Any) -> dict[str, np.ndarray]:
-    """Evaluate points that need programs of different sizes; results have all dimensions."""
-    found = evaluate_points(estimator, recipe, ravel_grid(wide, shape))
-    return {name: values.reshape(shape) for name, values in found.items()}
+        found = evaluate_jit(estimator, recipe, wide)
+    return {name: np.asarray(value) for name, value in results(found).items()}
