@@ -6,7 +6,6 @@ say what was measured, and the rest of what stands beside a row.
 
 import collections
 import dataclasses
-import functools
 import os
 import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,15 +14,15 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 import pandas as pd
 
-from jaxroof.analyses.rows.evaluate import Faults, row_problem
+from jaxroof.analyses.rows.columns import Faults
+from jaxroof.analyses.rows.problem import row_problem
 from jaxroof.catalog import lookup
 from jaxroof.catalog.system import System
-from jaxroof.engine.runs.row_stream import RowGroup
+from jaxroof.engine.runs.row_stream import RowGroup, joined
 from jaxroof.errors import NoAnswer, refusal, shown
 from jaxroof.estimators.training.step import training
 from jaxroof.io.csv_blocks import RowFile, open_rows
-from jaxroof.records import leaves
-from jaxroof.structure import map_numbers, structure
+from jaxroof.structure import map_numbers
 
 NOTES = {  # columns beside the inputs: what a cell holds
     "id": "a name of the row that no other row has",
@@ -111,7 +110,8 @@ def _checked(where: str, frame: pd.DataFrame) -> pd.DataFrame:
     twice = frame.columns[frame.columns.duplicated()]
     if len(twice):
         raise refusal(f"{where}: line 1", f"{twice[0]}: twice; expected each column once")
-    frame = frame.apply(lambda column: column.str.strip())
+    cells = {name: [*map(str.strip, frame[name])] for name in frame.columns}
+    frame = pd.DataFrame(cells, index=frame.index, dtype=object)
     names = [
         name or f"line {line}" for line, name in zip(frame.index, note(frame, "id"), strict=True)
     ]
@@ -132,7 +132,7 @@ def rows_of(frame: pd.DataFrame, systems: Systems | None = None, **shared: Any) 
     """
     refused = note(frame, "#refused")
     reasons = {place: why for place, why in enumerate(refused) if why}
-    names = {**training.names, "system": systems or functools.cache(on_system)}
+    names = {**training.names, "system": systems or on_system}
     asked = dataclasses.replace(training, names=names)
     where = frame.attrs.get("where", "rows")
     folder = pathlib.Path(where).parent if where.endswith(".csv") else pathlib.Path.cwd()
@@ -146,34 +146,20 @@ def rows_of(frame: pd.DataFrame, systems: Systems | None = None, **shared: Any) 
     return Rows(frame, groups, reasons)
 
 
-def joined(tables: Mapping[str, Rows]) -> Rows:
-    """Return the rows of several tables as those of one, with ``from`` of which each is.
+def together(tables: Mapping[str, Rows]) -> Rows:
+    """Return the rows of several tables as those of one, with ``FROM`` of which each is.
 
     Groups with the same choices and the same numbers given become one, evaluated in one call.
     """
     frames = [rows.frame.assign(**{FROM: name}) for name, rows in tables.items()]
     reasons: dict[int, str] = {}
-    alike: dict[Any, list[RowGroup]] = collections.defaultdict(list)
+    groups: list[RowGroup] = []
     start = 0
     for rows in tables.values():
         reasons |= {start + place: why for place, why in rows.reasons.items()}
-        for group in rows.groups:
-            moved = group._replace(rows=start + group.rows)
-            alike[group.recipe, tuple(path for path, _, _ in leaves(group.inputs))].append(moved)
+        groups += [group._replace(rows=start + group.rows) for group in rows.groups]
         start += len(rows.frame)
-    whole = pd.concat(frames, ignore_index=True).fillna("")
-    return Rows(whole, [_together(some) for some in alike.values()], reasons)
-
-
-def _together(groups: Sequence[RowGroup]) -> RowGroup:
-    """Return groups with the same choices and numbers as one, every input a column."""
-    columns = [
-        [np.broadcast_to(value, len(one.rows)) for _, _, value in leaves(one.inputs)]
-        for one in groups
-    ]
-    whole = [np.concatenate(parts) for parts in zip(*columns, strict=True)]
-    inputs = structure(groups[0].inputs).build(whole)
-    return RowGroup(np.concatenate([one.rows for one in groups]), inputs, groups[0].recipe)
+    return Rows(pd.concat(frames, ignore_index=True).fillna(""), joined(groups), reasons)
 
 
 def on_system(name: str) -> System:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from jaxroof.errors import unknown
-from jaxroof.validation.rows import Rows, joined, rows_of, table
+from jaxroof.validation.rows import Rows, rows_of, table, together
 
 NOTHING = "nothing"  # with which `fitted` begins for a source that the fit never saw
 PEER = "simumax_b200_peer_errors"
@@ -58,7 +58,7 @@ def packaged_rows(of: str, source: str | None = None) -> Rows:
     Raises: InputError for a source that there is not, with the nearest name.
     """
     names = list(sources(of)) if source is None else [source]
-    return joined({name: rows_of(packaged(of, name)) for name in names})
+    return together({name: rows_of(packaged(of, name)) for name in names})
 
 
 def peer_errors() -> dict[str, float]:

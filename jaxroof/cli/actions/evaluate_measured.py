@@ -1,6 +1,5 @@
 """Evaluate rows of measured runs: memory and step time, beside what was measured."""
 
-import functools
 from collections import Counter
 from collections.abc import Iterator
 
@@ -42,7 +41,7 @@ def evaluate_measured(
         lookup.chip(chip)  # refused before any row is
     table = table_of(file)
     with working(f"predicting memory and step time of {len(table):,} rows"):
-        rows = rows_of(table, functools.cache(functools.partial(on_machine, chip=chip)))
+        rows = rows_of(table, lambda name: on_machine(name, chip))
         table[FROM] = [one[:LONGEST] or "no source" for one in note(table, "#source")]
         peaks, found = memory.memory_answers(rows), steps.step_answers(rows)
     if output is not None:

@@ -13,7 +13,7 @@ from jaxroof.engine.grid.executor import executor_of
 from jaxroof.engine.grid.placement import place_rows, with_any_placement
 from jaxroof.errors import InputError
 from jaxroof.estimator import Estimator
-from jaxroof.records import leaves, replace_at, units
+from jaxroof.records import leaves, units
 from jaxroof.structure import structure
 
 FIRST, LAST, GROWTH = 1 << 4, 1 << 15, 4  # rows of a chunk: first, largest, growth factor
@@ -66,11 +66,13 @@ def joined(groups: Sequence[RowGroup]) -> list[RowGroup]:
 
 
 def _as_one(groups: Sequence[RowGroup]) -> RowGroup:
-    inputs, counts = groups[0].inputs, [len(group.rows) for group in groups]
+    counts = [len(group.rows) for group in groups]
     columns = zip(*([value for _, _, value in leaves(one.inputs)] for one in groups), strict=True)
-    for (path, _, _), each in zip(leaves(inputs), columns, strict=True):
-        same = [np.broadcast_to(value, n) for value, n in zip(each, counts, strict=True)]
-        inputs = replace_at(inputs, path, np.concatenate(same))
+    whole = (
+        np.concatenate([np.broadcast_to(value, n) for value, n in zip(each, counts, strict=True)])
+        for each in columns
+    )
+    inputs = structure(groups[0].inputs).build(whole)
     return RowGroup(np.concatenate([one.rows for one in groups]), inputs, groups[0].recipe)
 
 
