@@ -15,6 +15,7 @@ from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
 from jaxroof.estimators.training.legality import verdicts
 from jaxroof.estimators.training.memory_step import all_of
 from jaxroof.estimators.training.planned import planned
+from jaxroof.estimators.training.plans import DEGREES
 from jaxroof.estimators.training.recipe import (
     EXCHANGES,
     AttentionKernel,
@@ -34,7 +35,6 @@ MOST = 5  # changes that are shown
 CLOSE = 1e-9  # costs that differ by less are equal
 CHUNKS = 16.0  # most chunks of a stage that are tried
 SHARES = (0.25, 0.5, 0.75, 1.0)  # of what is moved to the host
-DEGREES = ("data", "tensor", "context", "pipeline")
 UNTIMED = "activations.offload_activations"  # as a given split of layers: no step time knows it
 KINDS = {  # fields that change together, by the path of each
     **{f"plan.{name}": "degrees" for name in (*DEGREES, "exchange")},
@@ -56,12 +56,16 @@ SHORTEST = {  # the names that a question takes
     for field in [TrainingPlan.__dataclass_fields__.get(path.removeprefix("plan."))]
 }
 RECOMPUTED = {"modules": "recomputation", "recompute": "recomputation"}  # choices of one kind
-ABOUT = {  # of the results: unit, meaning
-    "cost": ("1", "Step time more than now, over that of now; missing where it is not known"),
-    "step_time": ("s", "Step time, as a search has it; missing where it is not known"),
-    "device": ("B", "Peak of the fullest stage's device"),
-    "saved": ("B", "Bytes that the change saves on the fullest stage"),
-    "fits": ("", "Whether the fullest stage fits"),
+ABOUT: dict[str, tuple[Any, str, str]] = {  # of the results: kind, unit, meaning
+    "set": (np.str_, "", "What to set, in JSON"),
+    "cost": (
+        *(float, "1"),
+        "Step time more than now, over that of now; missing where it is not known",
+    ),
+    "step_time": (float, "s", "Step time, as a search has it; missing where it is not known"),
+    "device": (float, "B", "Peak of the fullest stage's device"),
+    "saved": (float, "B", "Bytes that the change saves on the fullest stage"),
+    "fits": (bool, "", "Whether the fullest stage fits"),
 }
 
 
@@ -114,43 +118,29 @@ def fit_changes(
 def changes_dataset(asked: Question, most: int = MOST) -> xr.Dataset:
     """Return the changes of a checked question, as ``fit_changes`` does."""
     own, found = cheapest_changes(asked, most)
-    columns: dict[str, Any] = {
-        "set": np.array([json.dumps(one.settings) for one in found], dtype=np.str_),
-        "cost": [one.cost for one in found],
-        "step_time": [one.step_time for one in found],
-        "device": [one.device for one in found],
-        "saved": [own.device - one.device for one in found],
-        "fits": np.array([one.fits for one in found], dtype=bool),
+    rows = [
+        (json.dumps(o.settings), o.cost, o.step_time, o.device, own.device - o.device, o.fits)
+        for o in found
+    ]
+    columns = list(zip(*rows, strict=True)) or [()] * len(ABOUT)
+    variables = {
+        name: (
+            "change",
+            np.array(column, dtype=kind),
+            {"long_name": text} | ({"units": unit} if unit else {}),
+        )
+        for (name, (kind, unit, text)), column in zip(ABOUT.items(), columns, strict=True)
     }
-    data = xr.Dataset(
-        {name: ("change", values) for name, values in columns.items()},
-        attrs={
-            "question": "fit_changes",
-            "device": own.device,
-            "step_time": own.step_time,
-            "fits": int(own.fits),
-        },
-    )
-    for name, (unit, text) in ABOUT.items():
-        data[name].attrs.update({"long_name": text} | ({"units": unit} if unit else {}))
-    data["set"].attrs["long_name"] = "What to set, in JSON"
-    return data
+    about = {"device": own.device, "step_time": own.step_time, "fits": int(own.fits)}
+    return xr.Dataset(variables, attrs={"question": "fit_changes", **about})
 
 
 def changes_json(data: xr.Dataset) -> str:
     """Return changes as a list in JSON, one object each; a cost that is not known is null."""
-    names = [str(name) for name in data.data_vars if name != "set"]
-
-    def plain(value: Any) -> Any:
-        return None if value != value else value
-
-    return json.dumps(
-        [
-            {"set": json.loads(str(row["set"].values))}
-            | {name: plain(row[name].values.item()) for name in names}
-            for row in (data.isel(change=place) for place in range(data.sizes["change"]))
-        ]
-    )
+    rows = zip(*(data[name].values.tolist() for name in ABOUT), strict=True)
+    every = [dict(zip(ABOUT, row, strict=True)) for row in rows]
+    known = [{name: None if v != v else v for name, v in row.items()} for row in every]
+    return json.dumps([row | {"set": json.loads(row["set"])} for row in known])
 
 
 def cheapest_changes(asked: Question, most: int = MOST) -> tuple[Change, list[Change]]:
@@ -160,46 +150,34 @@ def cheapest_changes(asked: Question, most: int = MOST) -> tuple[Change, list[Ch
     """
     search = _Search(asked)
     own, single = search.own, list(search.singles())
+    able = [one for one in single if one.fits]
     if own.fits:
-        gains = [one for one in single if one.fits and one.cost < -CLOSE]
-        return own, _best_of_kind(gains)[:most]
-    fitting = _best_of_kind(one for one in single if one.fits)
+        return own, _of_each_kind(one for one in able if one.cost < -CLOSE)[:most]
+    fitting = _of_each_kind(able)
     if len(fitting) < most:
         both = list(search.pairs())
-        known = {frozenset(one.settings.items()) for one in single if one.fits}
-        alone = {one.device for one in single if one.fits}  # a part without effect adds nothing
-        two = [
-            one
-            for one in both
-            if one.fits
-            and one.device not in alone
-            and not any(some <= frozenset(one.settings.items()) for some in known)
-        ]
-        fitting += _best_of_kind(two)
+        known = [{*one.settings.items()} for one in able]
+        alone = {one.device for one in able}  # a part without effect adds nothing
+        two = [one for one in both if one.fits and one.device not in alone]
+        apart = (one for one in two if not any(k <= {*one.settings.items()} for k in known))
+        fitting += _of_each_kind(apart)
         single += both
     if not fitting:
-        leaner = [one for one in single if one.device < own.device]
-        fitting = _first_of_kind(sorted(leaner, key=lambda one: one.device))
+        leaner = (one for one in single if one.device < own.device)
+        fitting = _of_each_kind(leaner, lambda one: one.device)
     return own, fitting[:most]
 
 
-def _best_of_kind(changes: Iterable[Change]) -> list[Change]:
-    """Return the cheapest change of each kind, cheapest first; of equal ones the leaner.
-
-    Those whose cost is not known come last, the leanest first.
-    """
-
-    def order(one: Change) -> tuple[float, float, int]:
-        known = one.cost == one.cost
-        shorter = len(str(one.settings))  # of two equal
-        return round(one.cost, 9) if known else np.inf, one.device, shorter
-
-    return _first_of_kind(sorted(changes, key=order))
+def _cheapest(one: Change) -> tuple[float, float, int]:
+    """Return the order of changes: unknown costs last; of equal ones the leaner, then shorter."""
+    cost = round(one.cost, 9) if one.cost == one.cost else np.inf
+    return cost, one.device, len(str(one.settings))
 
 
-def _first_of_kind(changes: Iterable[Change]) -> list[Change]:
+def _of_each_kind(changes: Iterable[Change], order: Any = _cheapest) -> list[Change]:
+    """Return the first change of each kind, in order."""
     found: dict[frozenset[str], Change] = {}
-    for one in changes:
+    for one in sorted(changes, key=order):
         found.setdefault(one.kinds, one)
     return list(found.values())
 

@@ -5,7 +5,7 @@ import enum
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from jaxroof.analyses.fit_question import PATHS, SHORT, Question, path_of, question
+from jaxroof.analyses.fit_question import PATHS, SHORT, Question, question
 from jaxroof.catalog.software import TODAY, Software, software
 from jaxroof.errors import refusal, shown, unknown
 from jaxroof.estimators.training.fsdp2_memory import Fsdp2Memory, Fsdp2Recipe, fsdp2_stage
@@ -27,9 +27,10 @@ FSDP2_CHOICES = {  # name in a question: field of the recipe
 }
 NO_CHOICES = ("schedule", "modules", "layer_split", "attention_kernel", "expert_weighting")
 TRUTH = {"yes": True, "no": False, "true": True, "false": False, True: True, False: False}
+MEASURED = ("allocated", "reserved", "device")
 NOT_MEASURED = "no bound: not measured"
 BOUNDS = {  # software: of each number, where it differs from Megatron's of today
-    "deepspeed": dict.fromkeys(("allocated", "reserved", "device"), NOT_MEASURED),
+    "deepspeed": dict.fromkeys(MEASURED, NOT_MEASURED),
     "fsdp2": {"allocated": "0.6 % low on the one run measured", "reserved": "± 10 %"},
     "megatron-2021": {"allocated": "± 1 %", "reserved": "± 13 %"},
     "deepspeed-2021": {"allocated": "-5 to 0 %", "reserved": "0 to +10 %"},
@@ -45,7 +46,6 @@ class SoftwareAnswer(NamedTuple):
     pools: dict[str, Any]  # terms of the reserved number alone
     bounds: dict[str, str]
     attributes: dict[str, Any]  # of the result, instead of those of a stage
-    by_stage: bool = True  # whether the terms are those of memory_by_stage
 
 
 def software_answer(
@@ -113,9 +113,9 @@ def _with_defaults(
     taken = {SHORT.get(name, name) for name in plan}
     taken |= {name.rpartition(".")[2] for name, value in settings.items() if value is not None}
     new = {name: value for name, value in named.settings.items() if name not in taken}
-    of_plan = {name: value for name, value in new.items() if name in PATHS}
-    others = {name: value for name, value in new.items() if name not in PATHS}
-    added = {*new, *map(path_of, new)}
+    of_plan = {name: new[name] for name in new if name in PATHS}
+    others = {name: new[name] for name in new if name not in PATHS}
+    added = {*new, *(PATHS[name] for name in of_plan)}
     return added, {**of_plan, **plan}, {**settings, **others}
 
 
@@ -155,9 +155,7 @@ def _by_2021(named: Software, asked: Question, chosen: Mapping[str, Any]) -> Sof
         raise refusal("layer_split", f"not under {named.name}; expected pp that divides the layers")
     engine = ENGINES[named.name, float(asked.step.plan.zero_stage)]
     memory = stages_2021(asked.step, asked.recipe, engine)
-    return SoftwareAnswer(
-        asked, memory, {}, BOUNDS[named.name], {"software": named.name}, by_stage=False
-    )
+    return SoftwareAnswer(asked, memory, {}, BOUNDS[named.name], {"software": named.name})
 
 
 ENGINES = {  # by software and ZeRO stage
@@ -172,9 +170,9 @@ def _by_fsdp2(named: Software, asked: Question, chosen: Mapping[str, Any]) -> So
     memory, terms = fsdp2_stage(asked.step, asked.recipe, recipe)
     bounds = dict(BOUNDS[named.name])
     if asked.inputs.states.optimizer_instances > 1.0:
-        bounds |= dict.fromkeys(("allocated", "reserved", "device"), HSDP)
+        bounds |= dict.fromkeys(MEASURED, HSDP)
     if recipe.recompute.value == "none":
-        bounds |= dict.fromkeys(("allocated", "reserved", "device"), NOT_MEASURED)
+        bounds |= dict.fromkeys(MEASURED, NOT_MEASURED)
     fields = {name: getattr(recipe, field) for name, field in FSDP2_CHOICES.items()}
     plain = {name: getattr(value, "value", value) for name, value in fields.items()}
     plain["compiled"] = "yes" if recipe.compiled else "no"
@@ -186,11 +184,10 @@ def _by_fsdp2(named: Software, asked: Question, chosen: Mapping[str, Any]) -> So
         "warnings": [],
     }
     pools = {
-        field.name: (getattr(terms, field.name), field.metadata)
-        for field in dataclasses.fields(Fsdp2Memory)
-        if field.name in ("gradient_pool", "gather_pool", "holes")
+        name: (getattr(terms, name), Fsdp2Memory.__dataclass_fields__[name].metadata)
+        for name in ("gradient_pool", "gather_pool", "holes")
     }
-    return SoftwareAnswer(asked, memory, pools, bounds, attributes, by_stage=False)
+    return SoftwareAnswer(asked, memory, pools, bounds, attributes)
 
 
 def _fsdp2_recipe(chosen: Mapping[str, Any]) -> Fsdp2Recipe:
@@ -210,11 +207,11 @@ def _turns(asked: Question, recipe: Fsdp2Recipe, chosen: Mapping[str, Any]) -> l
         return fullest_stage(fsdp2_stage(asked.step, asked.recipe, one)[0], asked.capacity)
 
     fits, found = bool(full(recipe).fits), []
-    for name in ("recompute", "cross_entropy"):
+    for name in (one for one in ("recompute", "cross_entropy") if one not in chosen):
         field = FSDP2_CHOICES[name]
         for member in type(getattr(recipe, field)):
             other = full(dataclasses.replace(recipe, **{field: member}))
-            if name not in chosen and bool(other.fits) != fits:
+            if bool(other.fits) != fits:
                 found.append({"choice": name, "value": member.value, "device": float(other.device)})
     return found
 

@@ -127,7 +127,7 @@ def test_if_nothing_fits_the_nearest_are_named() -> None:
 
 def test_results_have_units_and_meanings() -> None:
     found = cheapest("llama3-8b")
-    assert {*ABOUT, "set"} == {*map(str, found.data_vars)}
+    assert {*ABOUT} == {*map(str, found.data_vars)}
     assert all(found[name].attrs["long_name"] for name in found.data_vars)
     assert (found.step_time.attrs["units"], found.device.attrs["units"]) == ("s", "B")
 
