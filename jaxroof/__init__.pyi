@@ -45,6 +45,7 @@ from jaxroof.engine.runs.cluster import Cluster as Cluster
 from jaxroof.errors import InputError as InputError
 from jaxroof.estimator import Candidates as Candidates
 from jaxroof.estimator import Estimator as Estimator
+from jaxroof.estimator import Limit as Limit
 from jaxroof.estimators.published.inputs import Inputs as Inputs
 from jaxroof.estimators.published.inputs import Plan as Plan
 from jaxroof.estimators.published.inputs import Precision as Precision

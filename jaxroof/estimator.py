@@ -65,6 +65,22 @@ def details_in(module: str) -> Callable[[], Mapping[str, Detail]]:
     return details
 
 
+class Limit(NamedTuple):
+    """A result that must not exceed a bound.
+
+    The bound is a path of the inputs, whose value None is no limit, or a function of the inputs.
+    """
+
+    result: str
+    bound: str | Callable[[Any], Any]
+
+    def of(self, inputs: Any) -> Any:
+        """Return the bound, infinite if there is none."""
+        if isinstance(self.bound, str):
+            return value_or(get_at(inputs, self.bound), np.inf)
+        return self.bound(inputs)
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Estimator:
     """A pure function from a record of inputs to a record of results, in two levels.
@@ -87,6 +103,9 @@ class Estimator:
     objective: str = ""  # the result that a search optimises by default
     need: str = ""  # the result that must not exceed ...
     limit: Callable[[Any], Any] | None = None  # ... this function of the inputs without their plan
+    # every limit, where there are several; the first is ``need`` and ``limit``, and no rate of a
+    # machine should move it: plans are sorted by it once. Others may depend on the machine
+    limits: tuple[Limit, ...] = ()
     # results that take less without the others: name -> function of inputs, recipe and, by name,
     # the parts that it reads
     alone: Mapping[str, Callable[..., Any]] = dataclasses.field(default_factory=dict)
@@ -130,6 +149,14 @@ class Estimator:
     # reasonable inputs, for help texts and for the tests that every estimator must pass
     example: Callable[[], Any] | None = None
     about: str = ""  # one sentence: the question it answers
+
+    def __post_init__(self) -> None:
+        for name, value in zip(("need", "limit"), self._first, strict=False):
+            object.__setattr__(self, name, value)
+
+    @property
+    def _first(self) -> tuple[Any, ...]:
+        return (self.limits[0].result, self.limits[0].of) if self.limits else ()
 
     @property
     def plan_fields(self) -> tuple[str, ...]:
@@ -243,6 +270,21 @@ class Estimator:
         if only is None:
             return getattr(self.step(inputs, recipe, **parts), name)
         return only(inputs, recipe, **{part: parts[part] for part in reads(only)})
+
+    def aim(
+        self, name: str, sign: float, inputs: Any, recipe: Any, parts: Mapping[str, Any]
+    ) -> Any:
+        """Return what a search minimises: sign x a result, far where a limit is exceeded.
+
+        The first limit is left out: what fits it is a prefix of the plans, sorted by their need.
+        """
+        if len(self.limits) < 2:
+            return sign * self.result(name, inputs, recipe, parts)
+        report, within = self.step(inputs, recipe, **parts), np.True_
+        for limit in self.limits[1:]:
+            within = within & (getattr(report, limit.result) <= limit.of(inputs))
+        value = sign * getattr(report, name)
+        return namespace(within, value).where(within, value, FAR)
 
     def contradictions(self, inputs: Any) -> np.ndarray:
         """Return where the plan contradicts a number in ``products``; traced values pass."""

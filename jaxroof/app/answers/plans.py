@@ -144,7 +144,7 @@ def columns(data: xr.Dataset, *fields: str) -> dict[str, list[float]]:
 def headline(data: xr.Dataset) -> Headline:
     """Return the answer in the sentences of ``jaxroof search``."""
     best = data.isel(plan=0)
-    if "plans_alike" in data:
+    if BOUNDS[0] in data:
         said = training_words.answer_sentence(data)
         why = [training_words.parts_sentence(data), stages_sentence(data.isel(plan=0))]
     else:
@@ -166,7 +166,7 @@ def _of_best(data: xr.Dataset, name: str) -> float:
 
 def glossary_of(data: xr.Dataset) -> str:
     """Return what the short names of the table mean, as the commands say it."""
-    if "plans_alike" in data:
+    if BOUNDS[0] in data:
         return training_words.table_sentence(data, fields_of(data))
     return glossary(data, [*fields_of(data), *placement_fields(data)])
 

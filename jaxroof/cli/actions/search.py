@@ -14,6 +14,7 @@ from jaxroof.engine.search.one_machine import NoSuchPlan, OneMachine, one_machin
 from jaxroof.engine.search.plan_text import own_fields
 from jaxroof.engine.search.problem import check_search
 from jaxroof.errors import InputError
+from jaxroof.estimator import FAR
 from jaxroof.io.formats import check_writable
 from jaxroof.views.text.answers.legal_plans import LegalPlans, answer, answer_of_sizes
 
@@ -81,6 +82,7 @@ def _legal_plans(machine: OneMachine, mine: str | None, close: float) -> LegalPl
     question = machine.question
     estimator, recipe = question.estimator, question.recipe
     order = machine.ranked(machine.fitting)
+    order = order[machine.values(order) < FAR]
     shown = machine.distinct(order)[: question.top]
     place, why = np.empty(0, np.int64), ""
     if mine is not None:
@@ -106,6 +108,7 @@ def _legal_plans(machine: OneMachine, mine: str | None, close: float) -> LegalPl
         close=len(near) - 1,
         lean=_only(machine, lean),
         leanest=_only(machine, machine.leanest(1)),
+        beyond={} if len(order) or not machine.plans.size else machine.beyond(),
         own=_only(machine, place),
         place=1 + int(np.flatnonzero(np.isin(order, place))[:1].sum()),
         not_allowed=why,

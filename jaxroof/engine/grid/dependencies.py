@@ -153,8 +153,7 @@ def effective(estimator: Estimator, recipe: Any, structure: Structure) -> Paths:
     found = dependencies(estimator, recipe, structure)
     read = {*found.parts, *estimator.products}.union(*found.results.values())
     paths = [path for path, _, _ in leaves(inputs)]
-    if estimator.limit is not None:
-        bound = estimator.limit
-        marked = {path: (path,) for path in paths}
-        read |= dependence(lambda i: bound(with_named_absences(i)), inputs, marked).inputs
+    marked, bounds = {path: (path,) for path in paths}, [o.of for o in estimator.limits[1:]]
+    for bound in (*filter(None, [estimator.limit]), *bounds):
+        read |= dependence(lambda i, of=bound: of(with_named_absences(i)), inputs, marked).inputs
     return frozenset(read | {path for path in paths if estimator.lists_anew(path)})

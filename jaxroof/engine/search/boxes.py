@@ -106,6 +106,7 @@ def is_worthwhile(question: SearchProblem, kind: AxisRoles, combinations: int) -
     on_numpy = dependencies(question.estimator, question.recipe, shape).on_numpy
     return (
         on_numpy
+        and len(question.estimator.limits) < 2
         and question.executor is None
         and combinations >= COMBINATIONS
         and machines >= LEAST_MACHINES

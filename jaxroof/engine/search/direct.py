@@ -38,7 +38,11 @@ def chunks_of_group(
         for place in iter_chunks(limits, within):
             here = padded_slice(limits, place, [some.stop - some.start for some in place])
             at = (*place, *lanes)
-            yield _chunk(question, group, objectives, [*here, *there], at, len(place))
+            if kind.swept:
+                cells = _bounds(question, group, [*here, *there], len(place))
+                yield _cells(question, group, objectives, cells, at)
+            else:
+                yield _chunk(question, group, objectives, [*here, *there], at, len(place))
 
 
 def _chunk(
@@ -65,6 +69,92 @@ def _chunk(
         position[q], objective[q] = (some.reshape(position.shape[1:]) for some in found)
     compared = sum(map(len, group.ready.plans)) * math.prod(fits.shape[1:])
     return MachineChunk(place, position, question.sign * objective, compared)
+
+
+def _bounds(
+    question: SearchProblem, group: ProblemGroup, here: Sequence[Axis], limits: int
+) -> list[np.ndarray]:
+    """Return how many plans fit the first limit, and the bound of each other limit.
+
+    Returns: arrays [problem, *limits, *machine].
+    """
+    fits = plans_that_fit(question.estimator, group, here)
+    found, inputs = [fits], spread(group.inputs, here)
+    for limit in question.estimator.limits[1:]:
+        each = [
+            limit.of(replace_all(inputs, {path: v[q] for path, v in group.varied.items()}))
+            for q in range(len(fits))
+        ]
+        found.append(np.stack([np.broadcast_to(one, fits.shape[1:]) for one in each]))
+    return [some.reshape(len(fits), math.prod(fits.shape[1 : 1 + limits]), -1) for some in found]
+
+
+def _cells(
+    question: SearchProblem,
+    group: ProblemGroup,
+    objectives: Callable[..., np.ndarray],
+    bounds: Sequence[np.ndarray],
+    place: Place,
+) -> MachineChunk:
+    """Compare the plans of each problem under every combination of limits at once."""
+    shape = (len(bounds[0]), question.top, *bounds[0].shape[1:])
+    position, objective = np.full(shape, -1, np.int64), np.full(shape, FAR)
+    names = (question.objective, *(limit.result for limit in question.estimator.limits[1:]))
+    for q, plans in enumerate(group.ready.plans):
+        if not len(plans):
+            continue
+        every = np.arange(len(plans))
+        values, *others = (objectives(q, every, name=name) for name in names)
+        split = plans.split if question.top > 1 and not question.placements else None
+        for lane in range(shape[-1]):
+            results = [every + 1, *(some[:, lane] for some in others)]
+            few = [some[q, :, lane] for some in bounds]
+            found = best_within(question.sign * values[:, lane], results, few, question.top, split)
+            position[q, :, :, lane], objective[q, :, :, lane] = found
+    sizes = [some.stop - some.start for some in place]
+    position, objective = (a.reshape(*shape[:2], *sizes) for a in (position, objective))
+    compared = sum(map(len, group.ready.plans)) * math.prod(sizes)
+    return MachineChunk(place, position, question.sign * objective, compared)
+
+
+def best_within(
+    values: np.ndarray,
+    results: Sequence[np.ndarray],
+    bounds: Sequence[np.ndarray],
+    top: int = 1,
+    split: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the best plans whose results are all within bounds, on a tie the first of these.
+
+    A plan lies in the cell of the least bounds that hold it. The least value of each cell and of
+    those with tighter bounds, a running minimum along each limit, is what is reached at every
+    combination of bounds; plans that reach it in their own cell are compared exactly.
+    Arguments: ``values`` [plan]; for each limit ``results`` [plan] and ``bounds`` [combination].
+    Returns: positions (-1 where no plan is within) and values, [top, combination].
+    """
+    levels, at = zip(*(np.unique(some, return_inverse=True) for some in bounds), strict=True)
+    cell = np.stack([np.searchsorted(*pair) for pair in zip(levels, results, strict=True)])
+    sizes = [len(some) for some in levels]
+    inside = np.flatnonzero(np.all(cell < np.array(sizes)[:, None], axis=0) & (values < FAR))
+    position = np.full((top, len(bounds[0])), -1, np.int64)
+    found = np.full(position.shape, FAR)
+    if top > 1 or math.prod(sizes) > CELLS:  # one combination after another
+        for c in range(len(bounds[0])):
+            few = np.all([r <= b[c] for r, b in zip(results, bounds, strict=True)], axis=0)
+            left = np.where(few, values, FAR)[:, None]
+            ranked = firsts(top, left, np.array([[len(values)]]), split)
+            position[:, c], found[:, c] = (some[:, 0, 0] for some in ranked)
+        return position, np.where(position >= 0, found, FAR)
+    least = np.full(sizes, FAR)
+    np.minimum.at(least, tuple(cell[:, inside]), values[inside])
+    for dimension in range(len(sizes)):
+        np.minimum.accumulate(least, axis=dimension, out=least)
+    reached, own = least[at], least[tuple(cell[:, inside])]
+    for plan in inside[values[inside] <= own + TIE * np.abs(own)][::-1]:
+        holds = np.all(cell[:, plan, None] <= np.stack(at), axis=0)
+        wins = holds & (values[plan] <= reached + TIE * np.abs(reached))
+        position[0, wins], found[0, wins] = plan, values[plan]
+    return position, found
 
 
 def in_pieces(
@@ -105,10 +195,11 @@ def plan_objectives(
     rows: Mapping[str, np.ndarray],
     lanes: tuple[int, ...],
     bound: bool = False,
+    name: str | None = None,
 ) -> np.ndarray:
     """Return what the search minimises, or its bound, for plans with their rows in the tables.
 
-    Returns: [plan, *machine].
+    ``name``: a result of that name instead, whatever the limits. Returns: [plan, *machine].
     """
     estimator, rank = question.estimator, len(lanes)
     some = bound_reads(estimator, question.recipe, structure(question.inputs)) if bound else None
@@ -127,11 +218,13 @@ def plan_objectives(
     with np.errstate(all="ignore"):
         if bound:
             assert estimator.lower_bound is not None
-            found = estimator.lower_bound(asked, question.recipe, **parts)
+            found = question.sign * estimator.lower_bound(asked, question.recipe, **parts)
+        elif name is not None:
+            found = estimator.result(name, asked, question.recipe, parts)
         else:
-            found = estimator.result(question.objective, asked, question.recipe, parts)
-    values = question.sign * found
-    return np.broadcast_to(values, (len(next(iter(plans.values()))), *lanes))
+            whole = question.objective, question.sign, asked, question.recipe, parts
+            found = estimator.aim(*whole)
+    return np.broadcast_to(found, (len(next(iter(plans.values()))), *lanes))
 
 
 def direct_objectives(
@@ -161,17 +254,19 @@ def grid_objectives(
     """Return a function (problem, positions of its plans) -> sign * objective [plan, lane].
 
     A lane is a point of the machine axes. With ``bound=True`` the function returns the estimator's
-    lower bounds.
+    lower bounds, with ``name`` a result.
     """
     inputs, lanes = spread(group.inputs, machine), tuple(len(axis) for axis in machine)
     tables, rows = _tables(question, group.ready, inputs, len(lanes))
 
-    def objectives(problem: int, positions: np.ndarray, bound: bool = False) -> np.ndarray:
+    def objectives(
+        problem: int, positions: np.ndarray, bound: bool = False, name: str | None = None
+    ) -> np.ndarray:
         asked = replace_all(inputs, {path: v[problem] for path, v in group.varied.items()})
         plans, start = group.ready.plans[problem].plans, group.ready.starts[problem]
         some = {field: column[positions] for field, column in plans.items()}
         mine = {name: number[start + positions] for name, number in rows.items()}
-        values = plan_objectives(question, asked, some, tables, mine, lanes, bound)
+        values = plan_objectives(question, asked, some, tables, mine, lanes, bound, name)
         return values.reshape(len(positions), math.prod(lanes))
 
     return objectives

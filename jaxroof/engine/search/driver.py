@@ -28,7 +28,6 @@ from jaxroof.engine.search.problem import (
     axis_roles,
     most_by_numpy,
 )
-from jaxroof.estimator import FAR
 from jaxroof.structure import results
 
 
@@ -45,6 +44,7 @@ class SearchResult:
     refused: dict[str, int]  # plans or choices refused by each rule, over all problems
     combinations: int  # pairs of a plan and a point that were compared
     evaluated: int  # of these, those that no bound passed over
+    machine: OneMachine | None = None  # where there is only one
 
     @functools.cached_property
     def plans(self) -> dict[str, np.ndarray]:
@@ -107,6 +107,8 @@ def _way(
 ) -> Callable[[ProblemGroup], Iterator[MachineChunk]]:
     """Return a function that finds the best plans of a group, by the way that is fastest."""
     whose = question.estimator, question.recipe, question.inputs
+    if kind.swept:
+        return functools.partial(direct.chunks_of_group, question, kind)
     if bounded.is_worthwhile(question, groups):
         return functools.partial(bounded.chunks_of_group, question, kind)
     most = most_by_numpy(question, kind)
@@ -127,8 +129,6 @@ def _of_one_machine(machine: OneMachine) -> SearchResult:
     """Return the best plans of a problem without axes."""
     question = machine.question
     best, values = machine.best(question.top)
-    held = values < FAR
-    best, values = best[held], values[held]
     winner, objective = np.full(question.top, -1, np.int32), np.full(question.top, np.nan)
     winner[: len(best)] = np.arange(len(best))
     objective[: len(best)] = question.sign * values
@@ -142,6 +142,7 @@ def _of_one_machine(machine: OneMachine) -> SearchResult:
         refused=dict(machine.refused),
         combinations=machine.plans.size,
         evaluated=machine.evaluated,
+        machine=machine,
     )
 
 

@@ -236,8 +236,8 @@ def objective_of(
             for name, table in tables.items()
         }
         asked = dataclasses.replace(inputs, plan=plan_type(**plan))
-        found = estimator.result(fold.objective, asked, fold.recipe, rows)
-        return jnp.broadcast_to(fold.sign * found, dims)
+        found = estimator.aim(fold.objective, fold.sign, asked, fold.recipe, rows)
+        return jnp.broadcast_to(found, dims)
 
     return objective
 

@@ -140,7 +140,8 @@ class OneMachine:
                 last = float(self.values(order[top - 1 : top])[0])
                 some, _ = self.within(last + SLACK * abs(last), among)
         order = self.distinct(self.ranked(some))[:top]
-        return order, self.values(order)
+        values = self.values(order)
+        return order[values < FAR], values[values < FAR]
 
     def within(self, most: float, among: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return the positions and the values of the plans with at most such a value."""
@@ -163,6 +164,24 @@ class OneMachine:
     def metadata(self) -> dict[str, Mapping[str, Any]]:
         """Return what the records say of each result."""
         return field_metadata(self.question.report)
+
+    def beyond(self) -> dict[str, tuple[int, float]]:
+        """Return how many plans each limit excludes, and by how much the nearest plan misses it.
+
+        The nearest is one of those within the other limits; of all plans, where there are none.
+        """
+        question, every = self.question, np.arange(self.plans.size)
+        estimator = question.estimator
+        asked = with_plans(estimator, question.inputs, self.at(every))
+        found = evaluate_points(estimator, question.recipe, asked)
+        over = {o.result: found[o.result] - o.of(question.inputs) for o in estimator.limits}
+        told = {}
+        for name, more in over.items():
+            others = [o <= 0.0 for other, o in over.items() if other != name]
+            near = np.all(others, axis=0) if others else every >= 0
+            missing = more[near] if near.any() else more
+            told[name] = int((more > 0.0).sum()), max(float(missing.min()), 0.0)
+        return told
 
     def values(self, positions: np.ndarray) -> np.ndarray:
         """Return what is minimised, of some plans."""
@@ -195,6 +214,7 @@ class OneMachine:
         """
         order = np.argsort(self.need, kind="stable")
         if len(order) < LEAST_PLANS or not is_bounded(self.question):
+            order = order[self.values(order) < FAR]
             return order[stairs_of(self.need[order], self.values(order))]
         bounds, _ = self._bounds
         bound, value = bounds[self._numbers(order)], np.full(len(order), np.inf)
@@ -207,7 +227,7 @@ class OneMachine:
             if len(new) <= STEPS:
                 break
             known = new[np.argpartition(bound[new] / reached[new], STEPS)[:STEPS]]
-        left = order[left]
+        left = order[left][self.values(order[left]) < FAR]
         return left[stairs_of(self.need[left], self.values(left))]
 
     def reports(self, positions: np.ndarray) -> xr.Dataset:
@@ -226,8 +246,8 @@ class OneMachine:
         for field, usual in self.question.estimator.usual.items():
             kept = some[self.at(some, (field,))[field] == usual]
             some = kept if len(kept) and field not in given else some
-        best, value = self.best(1, some[self.need[some] <= self.limit])
-        if not len(best) or value >= FAR:
+        best, _ = self.best(1, some[self.need[some] <= self.limit])
+        if not len(best):
             best = self.ranked(some[self.need[some] <= self.need[some[0]]])
         return OwnPlan(given, some, int(best[0]))
 
@@ -272,8 +292,11 @@ class OneMachine:
         if executor_of(*whose, 0) != NUMPY:
             aim = question.objective
             asked = with_plans(question.estimator, question.inputs, self.at(positions))
-            found = evaluate_points(question.estimator, question.recipe, asked, aim)[aim]
-            return question.sign * found
+            others = question.estimator.limits[1:]
+            found = evaluate_points(
+                question.estimator, question.recipe, asked, None if others else aim
+            )
+            return np.where(within(question, found), question.sign * found[aim], FAR)
         rows, tables = self._parts
 
         def piece(some: np.ndarray) -> np.ndarray:
@@ -377,7 +400,7 @@ def reports(
     if "feasible" not in found:
         count = len(next(iter(plans.values())))
         need = found[estimator.need] if estimator.need else np.zeros(count)
-        found["feasible"] = need <= limit_of(question)
+        found["feasible"] = (need <= limit_of(question)) & within(question, found)
     columns = {**{field: column.astype(np.int64) for field, column in plans.items()}, **found}
     return dataset(
         {name: (("plan",), values) for name, values in columns.items()},
@@ -394,6 +417,14 @@ def reports(
             reasons=dict(estimator.reasons(question.recipe)) if estimator.reasons else {},
         ),
     )
+
+
+def within(question: SearchProblem, found: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return where results are within every limit but the first."""
+    held: np.ndarray = np.True_
+    for limit in question.estimator.limits[1:]:
+        held = held & (found[limit.result] <= limit.of(question.inputs))
+    return held
 
 
 def limit_of(question: SearchProblem) -> float:

@@ -6,14 +6,12 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from jaxroof.engine.grid.axes import (
-    Axis,
-    AxisValues,
-    unique_names,
-)
+import numpy as np
+
+from jaxroof.engine.grid.axes import Axis, AxisValues, spread, unique_names
 from jaxroof.engine.grid.chunks import programs
 from jaxroof.engine.grid.dependencies import dependencies
-from jaxroof.engine.grid.executor import ONCE, SMALL
+from jaxroof.engine.grid.executor import JAX, ONCE, SMALL
 from jaxroof.engine.grid.question import ask, check_no_plan
 from jaxroof.engine.search.constraints import Constraint, constraints
 from jaxroof.errors import InputError, refusal, shown, unknown
@@ -49,7 +47,8 @@ class AxisRoles:
     outer: tuple[int, ...]  # changes the need, or both plans and parts; one call per point
     structural: tuple[int, ...]  # changes the list of plans
     machine: tuple[int, ...]  # changes the objective; becomes lanes
-    limits: tuple[int, ...]  # changes at most the limit; becomes thresholds
+    limits: tuple[int, ...]  # changes at most a limit; becomes thresholds
+    swept: bool = False  # whether one of these changes another limit than the first
 
 
 def check_search(
@@ -127,6 +126,8 @@ def check_searchable(estimator: Estimator) -> None:
     if "plan" not in {field.name for field in dataclasses.fields(estimator.inputs)}:
         kind = f"{estimator.inputs.__name__} has no field 'plan'"
         raise refusal(who, f"{kind}; expected plan: {estimator.plan.__name__} | None = None")
+    if len({limit.result for limit in estimator.limits}) < len(estimator.limits):
+        raise refusal(who, "limits: two on one result; expected one on each")
     for one, other in (("need", "limit"), ("limit", "need")):
         if getattr(estimator, one) and not getattr(estimator, other):
             raise refusal(who, f"{one} without {other}; expected both, or neither")
@@ -144,8 +145,9 @@ def searchable_report(estimator: Estimator, inputs: Any, recipe: Any) -> Any:
     """
     who = estimator.name or "estimator"
     report = dependencies(estimator, recipe, structure(inputs)).report
-    if estimator.need and estimator.need not in results(report):
-        raise unknown(f"{who}: need", estimator.need, "result", results(report))
+    for need in (estimator.need, *(limit.result for limit in estimator.limits[1:])):
+        if need and need not in results(report):
+            raise unknown(f"{who}: need", need, "result", results(report))
     return report
 
 
@@ -181,11 +183,18 @@ def fit_flags(estimator: Estimator) -> tuple[str, str]:
     return "fits", estimator.need or "limit"
 
 
+def reason_flags(estimator: Estimator) -> tuple[str, ...]:
+    """Return the flags of ``reason``: what is exceeded, or that nothing is legal."""
+    return *fit_flags(estimator), NO_LEGAL_PLAN, *(o.result for o in estimator.limits[1:])
+
+
 COUNTS = ("plans_legal", "plans_feasible", "reason")  # results of a search besides the winners
 
 
 def _needs(estimator: Estimator) -> tuple[str, ...]:
-    return (f"{estimator.need}_least", f"{estimator.need}_missing") if estimator.need else ()
+    more = tuple(f"{limit.result}_missing" for limit in estimator.limits[1:])
+    own = (f"{estimator.need}_least", f"{estimator.need}_missing") if estimator.need else ()
+    return own + more
 
 
 def _objective(estimator: Estimator, report: Any, objective: str | None) -> tuple[str, float]:
@@ -223,16 +232,24 @@ def axis_roles(question: SearchProblem) -> AxisRoles:
     estimator, axes = question.estimator, question.axes
     found = dependencies(estimator, question.recipe, structure(question.inputs))
     needed = found.results.get(estimator.need, frozenset())
+    others = estimator.limits[1:]
+    aims = found.results[question.objective].union(*(found.results[o.result] for o in others))
     moving = {d: set(axis.columns) for d, axis in enumerate(axes)}
     lists = {d for d, paths in moving.items() if any(map(estimator.lists_anew, paths))}
     part = {d for d, paths in moving.items() if paths & found.parts}
     need = {d for d, paths in moving.items() if paths & needed}
-    aim = {d for d, paths in moving.items() if paths & found.results[question.objective]}
+    aim = {d for d, paths in moving.items() if paths & aims}
     outer = (lists & part) | need
     machine = (set(moving) - lists - outer) & aim
+    sizes = (np.shape(other.of(spread(question.inputs, axes))) for other in others)
+    bounds = {d for size in sizes for d, n in enumerate(size, len(axes) - len(size)) if n > 1}
+    swept = bounds - lists - outer - machine
+    if not found.on_numpy or question.executor == JAX:  # each value is a machine of its own
+        machine, swept = machine | swept, set()
     return AxisRoles(
         outer=tuple(sorted(outer)),
         structural=tuple(sorted(lists - outer)),
         machine=tuple(sorted(machine, key=lambda d: (len(axes[d]), d))),  # the longest last
         limits=tuple(sorted(set(moving) - lists - outer - machine)),
+        swept=bool(swept),
     )

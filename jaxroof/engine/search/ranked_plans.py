@@ -18,27 +18,27 @@ Whole = Mapping[str, tuple[Any, str, str]]  # value, unit, sentence of what hold
 def ranked_plans(machine: OneMachine, own: str | None = None) -> xr.Dataset:
     """Return the best plans of one machine that fit, best first, and what holds for all of them.
 
-    Returns: a Dataset over ``plan`` of plan fields and results, with what ``standing`` tells.
+    Returns: a Dataset over ``plan`` of plan fields and results, with what ``standing`` says.
     Raises: InputError for fields that are not those of a plan, or that no legal plan has.
     """
     data = machine.reports(machine.best(machine.question.top)[0])
-    return data.assign(as_variables(standing(machine, data, own)))
-
-
-def standing(machine: OneMachine, best: xr.Dataset, own: str | None = None) -> Whole:
-    """Return how many plans are legal, fit and are too close to the best to tell apart.
-
-    With fields of a plan of the user's: its place among those that fit.
-    Arguments: ``best`` has the best plans over ``plan``.
-    """
-    count, fits = machine.plans.size, len(machine.fitting)
-    found: dict[str, tuple[Any, str, str]] = {
-        "plans_legal": (count, "1", "Legal plans"),
-        "plans_feasible": (fits, "1", "Legal plans that fit"),
+    counts: dict[str, tuple[Any, str, str]] = {
+        "plans_legal": (machine.plans.size, "1", "Legal plans"),
+        "plans_feasible": (len(machine.fitting), "1", "Legal plans that fit"),
     }
-    if best.sizes["plan"]:
+    best = data.isel(plan=0) if data.sizes["plan"] else None
+    return data.assign(as_variables({**counts, **standing(machine, best, own)}))
+
+
+def standing(machine: OneMachine, best: xr.Dataset | None, own: str | None = None) -> Whole:
+    """Return how many plans are too close to the best to tell apart, and the place of the user's.
+
+    Arguments: ``best`` is the best plan; ``own`` are fields of a plan of the user's.
+    """
+    found: dict[str, tuple[Any, str, str]] = {}
+    if best is not None and bool(best["feasible"]):
         said = "Plans too close to the best for the model to tell apart"
-        found["plans_alike"] = len(machine.alike(best.isel(plan=0))), "1", said
+        found["plans_alike"] = len(machine.alike(best)), "1", said
     return found if own is None else {**found, **place_of(machine, own)}
 
 

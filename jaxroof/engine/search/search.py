@@ -7,23 +7,18 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from jaxroof.engine.grid.axes import Axis, AxisValues, spread
+from jaxroof.engine.grid.axes import Axis, AxisValues, replace_all, spread
 from jaxroof.engine.grid.chunks import Progress, progress_share
 from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance, stack_choices
 from jaxroof.engine.grid.evaluate import evaluate_points, ravel_grid
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.driver import SearchResult, best_plans
 from jaxroof.engine.search.none_legal import none_legal
-from jaxroof.engine.search.problem import (
-    NO_LEGAL_PLAN,
-    SearchProblem,
-    check_searches,
-    fit_flags,
-)
+from jaxroof.engine.search.one_machine import FEASIBLE, OneMachine, one_machine
+from jaxroof.engine.search.problem import SearchProblem, check_searches, reason_flags
+from jaxroof.engine.search.ranked_plans import as_variables, standing
+from jaxroof.errors import refusal
 from jaxroof.estimator import Estimator
-
-# for estimators without a result ``feasible``
-FEASIBLE = {"feasible": {"unit": "1", "doc": "The plan fits the limit"}}
 
 
 def search(
@@ -36,6 +31,7 @@ def search(
     objective: str | None = None,
     top: int = 1,
     placements: bool = False,
+    own: str | None = None,
     progress: Progress | None = None,
     executor: str | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -49,12 +45,15 @@ def search(
     direction that it declares as better; ``top`` is how many splits to return, each with its best
     placement, or how many plans with ``placements``; ``progress`` is called with (combinations
     done, combinations in all); ``executor`` is ``"numpy"`` or ``"jax"`` (default: NumPy where the
-    combinations are few); ``settings`` and ``more`` are fields of the inputs or of the recipe.
+    combinations are few); ``settings`` and ``more`` are fields of the inputs or of the recipe;
+    ``own`` are fields of a plan of yours on one machine (``"tensor=8,pipeline=4"``), whose place
+    among all that fit is ``own_place``.
     Ties within 1e-12 go to the plan that needs less, then to the plan with the smaller tuple of
     fields. If the objective does not depend on the placement, the result is therefore not
     necessarily the fastest placement.
     Returns: a Dataset over the axes (and ``rank`` if top > 1) of the winners' plan fields and
     results, ``plans_legal``, ``plans_feasible``, the least need and how far it exceeds the limit.
+    Without axes, ``plans_alike`` plans are too close to the best to tell apart.
     Where no plan fits, ``feasible`` is false, ``reason`` says why, floats are NaN and whole numbers
     are -1. Where none is legal and there are no axes, the attribute ``none_legal`` says which rules
     refuse them and on which near numbers of accelerators one is, as the command does.
@@ -72,7 +71,15 @@ def search(
         executor=executor,
         settings={**(settings or {}), **more},
     )
-    return search_dataset(every, best_of_each(asked, progress))
+    if every and own is not None:
+        raise refusal("own", "a plan of yours, beside axes; expected it of one machine")
+    found = best_of_each(asked, progress)
+    data, machine = search_dataset(every, found), found[0][1].machine
+    if every or (machine is None and own is None):
+        return data
+    machine = one_machine(asked[0]) if machine is None else machine
+    best = data.isel(rank=0) if "rank" in data.dims else data
+    return data.assign(as_variables(standing(machine, best, own)))
 
 
 def best_of_each(
@@ -101,7 +108,7 @@ def search_dataset(
         "reason": {
             "unit": "1",
             "doc": "Why no plan is there",
-            "flags": (*fit_flags(estimator), NO_LEGAL_PLAN),
+            "flags": reason_flags(estimator),
         },
     }
     if estimator.need:
@@ -109,6 +116,9 @@ def search_dataset(
         least, missing = f"{estimator.need}_least", f"{estimator.need}_missing"
         meanings[least] = {**need, "doc": "Least that any legal plan needs"}
         meanings[missing] = {**need, "doc": "What the leanest plan needs beyond the limit"}
+    for limit in estimator.limits[1:]:
+        about = {**meanings[limit.result], "doc": "What the nearest plan has beyond the limit"}
+        meanings[f"{limit.result}_missing"] = about
     refused: dict[str, int] = {}
     for _, one in found:
         for name, count in one.refused.items():
@@ -163,8 +173,29 @@ def _columns(
         missing = np.where(found.feasible > 0, 0.0, found.least_need - limit)
         columns[f"{estimator.need}_missing"] = (dims, missing)
     reason = np.where(found.feasible > 0, 0, np.where(found.legal > 0, 1, 2))
+    others = [limit.result for limit in estimator.limits[1:]]
+    missing = {name: np.where(found.legal > 0, 0.0, np.nan) for name in others}
+    for index in map(tuple, np.argwhere(~held[..., 0] & (found.legal > 0)) if others else ()):
+        told = _at(question, index).beyond()
+        most = max(told, key=lambda name: told[name][0])
+        if reason[index] == 0:
+            reason[index] = 1 if most == estimator.need else 3 + others.index(most)
+        for name, column in missing.items():
+            column[index] = told[name][1]
+    columns |= {f"{name}_missing": (dims, column) for name, column in missing.items()}
     columns["reason"] = (dims, reason.astype(np.int8))
     return columns
+
+
+def _at(question: SearchProblem, index: tuple[int, ...]) -> OneMachine:
+    """Return the plans of one point of the grid."""
+    here = {
+        path: column[at]
+        for axis, at in zip(question.axes, index, strict=True)
+        for path, column in axis.columns.items()
+    }
+    inputs = replace_all(question.inputs, here)
+    return one_machine(dataclasses.replace(question, inputs=inputs, axes=()))
 
 
 def winning_results(question: SearchProblem, found: SearchResult) -> dict[str, np.ndarray]:

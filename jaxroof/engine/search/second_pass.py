@@ -40,7 +40,7 @@ def exact_winners(
     if look.top == 1:
         first, tied, least = _first_blocks(minima, fits // look.block)
         if look.block == 1:  # every plan is a block
-            return tied[None], least[None]
+            return jnp.where(least < FAR, tied, -1)[None], least[None]
         chosen = jnp.stack([first, jnp.where(tied == first, -1, tied)])
     else:
         chosen = _least_blocks(look, minima, fits // look.block)

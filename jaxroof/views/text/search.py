@@ -6,6 +6,7 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.analyses.result_metadata import (
+    about,
     headlines,
     need_of,
     objective_of,
@@ -137,6 +138,17 @@ def nothing_fits(lean: xr.Dataset, limit: float) -> str:
     order = sorted(parts.items(), key=lambda item: -item[1])
     terms = ", ".join(f"{words} {size(value, unit)}" for words, value in order)
     return f"{said} Largest term: {order[0][0]} ({terms})."
+
+
+def beyond_sentence(lean: xr.Dataset, beyond: Mapping[str, tuple[int, float]]) -> str:
+    """Return which of several limits excludes most plans, and how much the nearest misses it by."""
+    name = max(beyond, key=lambda one: beyond[one][0])
+    count, missing = beyond[name]
+    by = amount(missing, unit_of(lean, name))
+    return (
+        f"nothing is within every limit: {words_of(lean, name)} excludes {_plans(count)}; "
+        f"the nearest plan misses it by {by}."
+    )
 
 
 def mine_sentences(
@@ -276,6 +288,14 @@ def _unfit(best: xr.Dataset, feasible: np.ndarray) -> str:
         missing = _missing(best, amounts[1], (reason == TOO_LARGE).values & ~feasible)
     empty = int(np.sum(reason.values[~feasible] == NO_LEGAL_PLAN))
     none = f"; at {empty:,} of them no plan is legal" if empty else ""
+    flags = str(about(best, "reason").get("flag_meanings", "")).split()
+    for flag, name in enumerate(flags[NO_LEGAL_PLAN + 1 :], NO_LEGAL_PLAN + 1):
+        there = (reason == flag).values & ~feasible
+        if there.any():
+            lacks = xr.broadcast(best.feasible, best[f"{name}_missing"])[1].values[there].min()
+            by = amount(float(lacks), unit_of(best, f"{name}_missing"))
+            most = f"{words_of(best, name)} excludes most, the nearest plan by {by} or more"
+            none += f"; at {int(there.sum()):,} of them {most}"
     said = f"No plan fits at {int((~feasible).sum()):,} of {feasible.size:,} points{least}{none}."
     return f"{said}{missing}"
 

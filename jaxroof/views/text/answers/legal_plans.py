@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import xarray as xr
 
+from jaxroof.analyses.result_metadata import rises
 from jaxroof.views.text import search as views
 from jaxroof.views.text import tables
 from jaxroof.views.text.answers.plans_by_size import by_size, limit_of
@@ -40,6 +41,8 @@ class LegalPlans(RankedPlans):
     close: int  # how many others are close to the best
     lean: xr.Dataset | None  # the leanest of these and of the best
     leanest: xr.Dataset | None  # the plan that needs least, None if none is legal
+    # where nothing is within every limit: how many plans each excludes, what the nearest misses
+    beyond: Mapping[str, tuple[int, float]]
     own: xr.Dataset | None  # the user's plan
     place: int  # of the user's plan among those that fit
     not_allowed: str  # why the user's plan is not among the legal plans
@@ -61,6 +64,8 @@ class LegalPlans(RankedPlans):
         """Return which need is too large, and by how much."""
         if self.leanest is None:
             return "no legal plan."
+        if len(self.beyond) > 1:
+            return views.beyond_sentence(self.leanest, self.beyond)
         return views.nothing_fits(self.leanest, self.limit)
 
     @property
@@ -140,7 +145,9 @@ def _ranked(data: xr.Dataset) -> RankedPlans:
     fits = np.flatnonzero(data["feasible"].values)
     every = len(fits) < data.sizes["plan"]
     if every and len(fits):
-        fits = fits[np.argsort(data["step_time"].values[fits], kind="stable")]
+        aim = views.aim_of(data)
+        sign = -1.0 if rises(data, aim) else 1.0
+        fits = fits[np.argsort(sign * data[aim].values[fits], kind="stable")]
         other = np.setdiff1d(np.arange(data.sizes["plan"]), fits)
         data = data.isel(plan=np.concatenate([fits, other]))
     return RankedPlans(

@@ -1,0 +1,74 @@
+"""An estimator of one's own is searched by the command: a ranked table, one's own plan, reasons."""
+
+import json
+import pathlib
+import shutil
+
+import pytest
+
+import jaxroof as jr
+from tests.helpers import pools
+
+SETS = {
+    "prompt": "1024",
+    "widest": "16",
+    "system.rate": "1e3 token/s",
+    "system.latency": "0.1 ms",
+    "system.memory": "16 GB",
+}
+
+
+def command(*more: str, **sets: str) -> str:
+    """Return a search of the two pools of the helpers, as a module beside."""
+    given = " ".join(f"--set {path}='{value}'" for path, value in {**SETS, **sets}.items())
+    return " ".join(["search --estimator pools:estimator", given, *more])
+
+
+@pytest.fixture(autouse=True)
+def beside(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask in a folder that has the module."""
+    shutil.copy(str(pools.__file__), tmp_path / "pools.py")
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_toy_of_two_pools_is_ranked_placed_and_refused(jaxroof) -> None:
+    """Neither the command, nor views, nor the page know its fields."""
+    said = jaxroof(command("--mine p=2,d=4,b=8 --where 'b<=64' --verbose"))
+    found = jr.search(pools.estimator, pools.example(), where="b<=64", top=5, own="p=2,d=4,b=8")
+    assert (said.code, said.err) == (0, "")
+    assert "Which two pools answer a prompt at the least cost" in said.words
+    best = "p {} d {} b {}".format(*(int(found[f][0]) for f in ("prefill", "decode", "batch")))
+    assert f"plans that fit: {best}, cost {float(found.cost[0]):.4g} s" in said.words
+    assert "cache of" in said.words
+    assert "Where the cost goes: prefill" in said.words
+    assert "The rules of the split dropped pools with idle ranks" in said.words
+    fits = int(found.plans_feasible)
+    assert f"place {int(found.own_place):,} of the {fits:,} plans that fit" in said.words
+    assert json.loads(str(found.own_plan.values)) == {"prefill": 2, "decode": 4, "batch": 8}
+
+
+def test_a_plan_that_is_not_legal_says_which_are_near(jaxroof) -> None:
+    said = jaxroof(command("--mine p=3"))
+    assert "Yours is not allowed: prefill=3: none of the" in said.words
+    assert "expected p=2 or p=4" in said.words
+
+
+def test_why_nothing_is_within_the_limits(jaxroof) -> None:
+    said = jaxroof(command(**{"limits.first": "1 ms"}))
+    assert said.code == 1
+    assert "first excludes" in said.words
+    assert "the nearest plan misses it by" in said.words
+    said = jaxroof(command("--where p=3"))
+    assert said.code == 2
+    assert "plan: none is legal with prefill=3; expected other inputs or rules" in said.err
+
+
+def test_what_is_written_is_what_is_shown(jaxroof) -> None:
+    said = jaxroof(command("--top 3 -o plans.nc"))
+    assert said.code == 0
+    assert jaxroof("report plans.nc -o page.html").code == 0
+    assert "Where the cost goes: prefill" in pathlib.Path("page.html").read_text()
+    assert jaxroof(command("--all -o plans.csv")).code == 0
+    rows = pathlib.Path("plans.csv").read_text().splitlines()
+    assert len(rows) > 100
+    assert rows[0].startswith("prefill,decode,batch,cost")
