@@ -151,12 +151,9 @@ class Estimator:
     about: str = ""  # one sentence: the question it answers
 
     def __post_init__(self) -> None:
-        for name, value in zip(("need", "limit"), self._first, strict=False):
-            object.__setattr__(self, name, value)
-
-    @property
-    def _first(self) -> tuple[Any, ...]:
-        return (self.limits[0].result, self.limits[0].of) if self.limits else ()
+        if self.limits:
+            object.__setattr__(self, "need", self.limits[0].result)
+            object.__setattr__(self, "limit", self.limits[0].of)
 
     @property
     def plan_fields(self) -> tuple[str, ...]:

@@ -170,13 +170,14 @@ def _measured(machine: OneMachine, best: xr.Dataset) -> Whole:
     """
     inputs = machine.question.inputs
 
-    def is_measured(plans: Any) -> np.ndarray:
+    def is_measured(plans: Mapping[str, Any]) -> np.ndarray:
         extent = inputs.gpus, plans["tensor"], inputs.model.sequence, inputs.system.fast_domain
         return np.asarray(inside(*extent) * (plans["offload_optimizer"] == 0)) > 0.0
 
     fits = machine.fitting
-    some = fits[is_measured(machine.at(fits, ("tensor", "offload_optimizer")))]
-    if is_measured(best).item() or not len(some):
+    fields = ("tensor", "offload_optimizer")
+    some = fits[is_measured(machine.at(fits, fields))]
+    if is_measured({name: best[name].values for name in fields}).item() or not len(some):
         return {}
     place = machine.best(1, some)[0]
     plan = machine.reports(place).isel(plan=0)

@@ -309,7 +309,8 @@ def test_nothing_hides_what_is_wrong(name):
     for node in nodes(name):
         assert not (isinstance(node, ast.ExceptHandler) and node.type is None), name
         assert not (isinstance(node, ast.Attribute) and node.attr == "nan_to_num"), name
-        assert getattr(node, "name", "") != "__post_init__", name
+        if isinstance(node, ast.ClassDef) and "record" in map(ast.unparse, node.decorator_list):
+            assert "__post_init__" not in [getattr(one, "name", "") for one in node.body], name
 
 
 def test_every_table_of_splits_covers_every_split():
