@@ -12,6 +12,7 @@ from jaxroof.catalog import lookup
 from jaxroof.catalog.architecture import Architecture
 from jaxroof.catalog.system import System
 from jaxroof.estimators.training.inputs import Framework, StateSizes, TrainingInputs, TrainingPlan
+from jaxroof.estimators.training.rates import LOSS_BYTES
 from jaxroof.estimators.training.recipe import (
     Attention,
     AttentionKernel,
@@ -21,7 +22,6 @@ from jaxroof.estimators.training.recipe import (
     Selective,
     TrainingRecipe,
 )
-from jaxroof.estimators.training.software import LOSS_BYTES
 from jaxroof.records import units
 
 CHIPS = {  # of a row -> system of tests/golden/hardware/systems.csv, generation

@@ -14,6 +14,7 @@ from jaxroof.estimators.training.layer_time import (
     Sharded,
     layer_time,
     layer_work,
+    recomputed,
     with_fsdp,
 )
 from jaxroof.estimators.training.plan_time import timed
@@ -62,7 +63,8 @@ def layer_operations(inputs: TrainingInputs, recipe: TrainingRecipe) -> Operatio
     if "down" in found:
         again = again - software.early_stop * found["down"].flops.forward
     some = sum(found[name].flops.forward for name in done.repeated if name in found)
-    again = software.recompute_full * again + software.recompute_selective * some
+    whole, modules_again = recomputed(work)
+    again = whole * again + modules_again * some
     sharded = with_fsdp(work, time, mean_weights(work.model, work.plan))
     return found | {
         "elementwise": Operation(parts["elementwise"]),

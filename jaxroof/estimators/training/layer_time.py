@@ -3,8 +3,9 @@
 Source: docs/models/training_step_today.md, sections 4 and 11.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from jaxroof.estimators.training.inputs import TrainingPlan
 from jaxroof.estimators.training.layer.operation import (
     Cut,
     Operation,
@@ -22,7 +23,6 @@ from jaxroof.estimators.training.layer.sums import LayerWeights, groups, share_o
 from jaxroof.estimators.training.memory_model import MemoryModel
 from jaxroof.estimators.training.rates import Rates
 from jaxroof.estimators.training.recipe import Module
-from jaxroof.estimators.training.software import Software
 from jaxroof.formulas.arithmetic import larger, where
 from jaxroof.formulas.network import all_reduce, at_full_rate, beside, gather, placed
 from jaxroof.formulas.smooth import SHARPER, smooth_larger
@@ -70,11 +70,11 @@ class LayerWork(NamedTuple):
     host: Passes  # least time
 
 
-def tokens_of(model: MemoryModel, plan: Any, rates: Rates, software: Software) -> Tokens:
+def tokens_of(model: MemoryModel, plan: TrainingPlan, rates: Rates) -> Tokens:
     """Return the tokens of a microbatch and what moving their hidden states takes."""
     tensor, network = plan.tensor, rates.network
     group = plan.microbatch * model.sequence / plan.context
-    shared = where(software.sequence_parallel > 0.0, tensor, 1.0)
+    shared = where(plan.sequence_parallel > 0.0, tensor, 1.0)
     message, ranks = 2.0 * group * model.hidden, placed(network, tensor)
     return Tokens(
         group=group,
@@ -104,6 +104,12 @@ def layer_time(found: LayerWork) -> LayerTime:
     )
 
 
+def recomputed(work: Work) -> tuple[Number, Number]:
+    """Return the share of a layer that is computed again, and that of the recipe's modules."""
+    level = work.plan.recompute
+    return where(level > 1.5, work.software.repeated, 0.0), where(level == 1.0, 1.0, 0.0)
+
+
 def layer_work(work: Work, modules: frozenset[Module]) -> LayerWork:
     """Return the seconds of the operations and messages of an average layer, one microbatch.
 
@@ -118,12 +124,13 @@ def layer_work(work: Work, modules: frozenset[Module]) -> LayerWork:
     again = forward
     if "down" in operations:
         again = again - software.early_stop * operations["down"].time.forward
-    again = software.recompute_full * again + software.recompute_selective * some
+    whole, modules_again = recomputed(work)
+    again = whole * again + modules_again * some
     backward = sum(part.backward for part in parts.values()) + again
     launches = {name: times(one.operation.launched, one.share) for name, one in operations.items()}
     launched = sum(launches[name] for name in repeated) / sum(launches.values())
     host = work.rates.host + operations["router"].share * work.rates.host_experts
-    more = software.recompute_full + software.recompute_selective * launched
+    more = whole + modules_again * launched
     return LayerWork(
         operations=operations,
         parts=parts,
@@ -199,7 +206,7 @@ def tensor_messages(matmul: Passes, columns: Passes, work: Work) -> Passes:
     def started(work: Number, message: Number) -> Number:
         return beside(work, message, message, slowdown) - work
 
-    parallel = software.sequence_parallel > 0.0
+    parallel = work.plan.sequence_parallel > 0.0
     overlapped, early = software.tensor_overlap > 0.0, software.tensor_async > 0.0
     scattered = 2.0 * w + started(columns.inputs, 2.0 * w) + started(columns.weights, 2.0 * w)
     forward = where(
@@ -238,18 +245,18 @@ def with_fsdp(work: Work, time: LayerTime, weights: LayerWeights) -> Sharded:
     dense, routed = weights
     held = dense / plan.tensor + routed
     short = where((software.fused > 0.0) & (rates.low > 0.0), 1.0, 2.0)
-    parameters, gradients = held * short, held * software.gradient_bytes
+    parameters, gradients = held * short, held * software.reduce_bytes
     collected, scattered = (gather(size, group, network) for size in (parameters, gradients))
-    again = where(software.zero_stage > 2.5, 1.0, 0.0)
+    again = where(plan.zero_stage > 2.5, 1.0, 0.0)
 
     def with_messages(alone: Number, message: Number, size: Number) -> Number:
         busy = at_full_rate(size, group.members, network)
         return where(sharded, beside(alone, message, busy, slowdown), alone)
 
-    sharded = software.zero_stage > 1.5
+    sharded = plan.zero_stage > 1.5
     table = model.vocabulary * model.hidden / plan.tensor
     edge = gather(2.0 * table, group, network)
-    edge = edge + gather(software.gradient_bytes * table, group, network)
+    edge = edge + gather(software.reduce_bytes * table, group, network)
     sent, size = again * collected + scattered, again * parameters + gradients
     return Sharded(
         with_messages(time.forward, collected, parameters),

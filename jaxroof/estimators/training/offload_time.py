@@ -4,11 +4,9 @@ Source: as assumed; no measured run offloads. Ren et al. 2021 (arXiv 2101.06840)
 moves is one copy of gradients and weights, and the host updates.
 """
 
-from typing import Any
-
 from jaxroof.estimators.training.inputs import TrainingInputs
 from jaxroof.estimators.training.layer.sums import mean_weights
-from jaxroof.estimators.training.memory_model import memory_model
+from jaxroof.estimators.training.planned import planned
 from jaxroof.estimators.training.recipe import TrainingRecipe
 from jaxroof.estimators.training.stage_time import stage_layers
 from jaxroof.estimators.training.step_time import UPDATE_BYTES
@@ -28,8 +26,8 @@ def offload_time(inputs: TrainingInputs, recipe: TrainingRecipe) -> Number:
     offloaded are hidden.
     Units: -> [s].
     """
-    plan: Any = inputs.plan
-    model, states = memory_model(inputs.model, recipe), inputs.states
+    step = planned(inputs, recipe)
+    model, plan, states = step.model, step.plan, step.states
     layers, _, _ = stage_layers(model, plan)
     each = layers / plan.pipeline
     dense, routed = mean_weights(model, plan)

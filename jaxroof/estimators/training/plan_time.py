@@ -3,20 +3,15 @@
 Source: docs/models/training_step_today.md, sections 1 and 9.
 """
 
-from typing import Any
-
-from jaxroof.catalog.chip import Chip
-from jaxroof.errors import refusal
-from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
+from jaxroof.estimators.training.inputs import TrainingInputs
 from jaxroof.estimators.training.layer.operation import Tokens, Work
 from jaxroof.estimators.training.layer_time import tokens_of
 from jaxroof.estimators.training.memory_model import memory_model
-from jaxroof.estimators.training.planned import batch_plan
-from jaxroof.estimators.training.rates import Rates, rates
+from jaxroof.estimators.training.planned import BatchPlan, batch_plan
+from jaxroof.estimators.training.rates import rates, software_of
 from jaxroof.estimators.training.recipe import TrainingRecipe, exchange_of, modules_of
-from jaxroof.estimators.training.software import Software, software_of_plan
 from jaxroof.estimators.training.step_time import LayerParts, StepTime, layer_parts, whole_step
-from jaxroof.records import Number, with_named_absences
+from jaxroof.records import Number
 
 
 def plan_time(inputs: TrainingInputs, recipe: TrainingRecipe) -> StepTime:
@@ -48,7 +43,7 @@ def layer(
     Units: degrees [1], microbatch [sequence] -> LayerParts [s].
     Source: docs/models/training_step_today.md, sections 4, 5 and 11.
     """
-    plan = TrainingPlan(  # which no time of a layer depends on in its other fields
+    plan = BatchPlan(  # which no time of a layer depends on in its other fields
         tensor=tensor,
         context=context,
         exchange=exchange_of(recipe, exchange),
@@ -73,31 +68,15 @@ def timed(inputs: TrainingInputs, recipe: TrainingRecipe, tokens: Tokens | None 
 
 
 def _work(
-    inputs: TrainingInputs, plan: Any, recipe: TrainingRecipe, tokens: Tokens | None = None
+    inputs: TrainingInputs, plan: BatchPlan, recipe: TrainingRecipe, tokens: Tokens | None = None
 ) -> Work:
-    software = software_of_plan(inputs, plan, recipe)
-    model, speed = memory_model(inputs.model, recipe), rates_of(inputs, software)
+    software = software_of(inputs, recipe)
+    model, speed = memory_model(inputs.model, recipe), rates(inputs, software)
     if tokens is None:
-        tokens = tokens_of(model, plan, speed, software)
+        tokens = tokens_of(model, plan, speed)
     return Work(model, plan, speed, software, tokens)
 
 
 def time_of_layers(inputs: TrainingInputs, recipe: TrainingRecipe, parts: LayerParts) -> StepTime:
     """Return the step time of plans whose layers are timed."""
     return whole_step(timed(inputs, recipe, parts.tokens), parts, recipe.schedule)
-
-
-def rates_of(inputs: TrainingInputs, software: Software) -> Rates:
-    """Return what the chip of a system does under a software."""
-    return rates(inputs.system, chip_of(inputs), inputs.shared, software)
-
-
-def chip_of(inputs: TrainingInputs) -> Chip:
-    """Return what training gets of the chip of a system.
-
-    Raises: InputError for a system without a chip.
-    """
-    if inputs.system.chip is None:
-        such = "a system by name, such as h100-nvs8, or jaxroof.training_system('h100-nvs8')"
-        raise refusal("system.chip", f"not given, so that there is no step time; expected {such}")
-    return with_named_absences(inputs.system.chip, "system.chip.")

@@ -1,17 +1,68 @@
 """What a chip does under a software: rates of its kernels at a number format, and of its links.
 
-Source: docs/models/training_step_today.md, sections 2 and 3.
+Source: docs/models/training_step_today.md, sections 1 to 3 and 9.
 """
 
 from typing import NamedTuple
 
 from jaxroof.catalog.chip import Chip, SharedConstants
-from jaxroof.catalog.system import System, tiers
+from jaxroof.catalog.system import tiers
+from jaxroof.errors import refusal
+from jaxroof.estimators.training.inputs import Framework, TrainingInputs
 from jaxroof.estimators.training.kernels import Unit
-from jaxroof.estimators.training.software import Software
+from jaxroof.estimators.training.recipe import AttentionKernel, CrossEntropy, TrainingRecipe
 from jaxroof.formulas.arithmetic import exp, larger, where
 from jaxroof.formulas.network import Network
-from jaxroof.records import Number
+from jaxroof.records import Number, quantity, record, units, with_named_absences
+
+DEDUPLICATED = 2025.6  # year from which dispatchers send a token once to a rank
+CAPTURED = 2026.4  # year from which expert layers are captured in a graph
+LOSS_BYTES = {  # moved for a logit, forward and backward
+    CrossEntropy.FUSED: 12.0,
+    CrossEntropy.NATIVE: 32.0,
+    CrossEntropy.EAGER: 32.0,
+    CrossEntropy.VOCABULARY_PARALLEL: 52.0,
+}
+
+
+def _flag(doc: str) -> Number:
+    return quantity("1", doc, zero=True, most=1.0)
+
+
+@record
+class Software(Framework):
+    """What a framework does in the steps of a recipe: its own habits, and what is asked of it."""
+
+    flash: Number = _flag("Whether attention is one kernel (0: products and a softmax).")
+    reduce_bytes: Number = quantity("B", "Bytes of a reduced gradient.")
+    loss_bytes: Number = quantity("B", "Bytes moved for a logit of the loss.")
+    dedup: Number = _flag("Whether a token is sent once to a rank with several of its experts.")
+    graph: Number = _flag("Whether expert layers are captured in a graph.")
+
+
+def software_of(inputs: TrainingInputs, recipe: TrainingRecipe) -> Software:
+    """Return a software as it runs steps, with the kernels of a recipe."""
+    framework = inputs.software
+    own = {name: getattr(framework, name) for name in units(Framework)}
+    return Software(
+        **own,
+        flash=float(recipe.attention_kernel is not AttentionKernel.UNFUSED),
+        reduce_bytes=inputs.states.reduce_bytes,
+        loss_bytes=LOSS_BYTES[recipe.cross_entropy],
+        dedup=where(framework.year > DEDUPLICATED, 1.0, 0.0),
+        graph=where(framework.year > CAPTURED, 1.0, 0.0),
+    )
+
+
+def chip_of(inputs: TrainingInputs) -> Chip:
+    """Return what training gets of the chip of a system.
+
+    Raises: InputError for a system without a chip.
+    """
+    if inputs.system.chip is None:
+        such = "a system by name, such as h100-nvs8, or jaxroof.training_system('h100-nvs8')"
+        raise refusal("system.chip", f"not given, so that there is no step time; expected {such}")
+    return with_named_absences(inputs.system.chip, "system.chip.")
 
 
 class Rates(NamedTuple):
@@ -35,18 +86,18 @@ class Rates(NamedTuple):
     constants: SharedConstants
 
 
-def rates(system: System, chip: Chip, constants: SharedConstants, software: Software) -> Rates:
+def rates(inputs: TrainingInputs, software: Software) -> Rates:
     """Return what a chip does under a software.
-
-    Arguments: the system's matrix rate is that of 16 bits.
 
     y = exp(-max(year - launch_year, 0) / mature_years), mu = 1 - young y
     R16 = P16 matmul mu16, R8 = P8 matmul_fp8 mu8, R4 = P4 matmul_fp8 mu8 fp4, H = W hbm
 
-    Assumes: what is missing at launch decays with the software's age; a number format that a chip
-    lacks is not asked for (a verdict says so) and takes the 16-bit rate here.
+    Assumes: the system's matrix rate is that of 16 bits; what is missing at launch decays with the
+    software's age; a number format that a chip lacks is not asked for (a verdict says so) and takes
+    the 16-bit rate here.
     Source: docs/models/training_step_today.md, sections 2 and 11.
     """
+    system, chip, constants = inputs.system, chip_of(inputs), inputs.shared
     age = larger(software.year - chip.launch_year, 0.0)
     young = exp(-age / constants.mature_years)
     memory = system.hbm_bandwidth * chip.hbm

@@ -251,7 +251,7 @@ def buffers(
         "rope_table": where(model.positions > 0.0, 0.0, table),
     }
     gather = where(size.shards > 1.0, size.state, 0.0)
-    head = [(padded_vocabulary(inputs) / plan.tensor, model.hidden, 1.0)]
+    head: list[Shape] = [(padded_vocabulary(inputs) / plan.tensor, model.hidden, 1.0)]
     return Buffered(every, placeholders(matrices, head), gather)
 
 

@@ -3,12 +3,14 @@
 Source: docs/models/training_step_today.md, sections 5 and 6.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from jaxroof.estimators.training.inputs import TrainingPlan
 from jaxroof.estimators.training.kernels import matmul, stream
 from jaxroof.estimators.training.layer.operation import Work
 from jaxroof.estimators.training.layer_time import Sharded
 from jaxroof.estimators.training.memory_model import MemoryModel
+from jaxroof.estimators.training.planned import BatchPlan
 from jaxroof.estimators.training.recipe import Schedule
 from jaxroof.estimators.training.stages import alike_chunks
 from jaxroof.formulas.arithmetic import larger, log, sqrt, where
@@ -43,7 +45,7 @@ def ends(work: Work) -> Ends:
     """
     model, tokens, software, unit = work.model, work.tokens, work.software, work.rates.plain
     hidden, columns = model.hidden, model.vocabulary / work.plan.tensor
-    many, parallel = work.plan.tensor > 1.0, software.sequence_parallel > 0.0
+    many, parallel = work.plan.tensor > 1.0, work.plan.sequence_parallel > 0.0
     kernels = 3.0 + 7.0 * where(software.loss_bytes > 20.0, 1.0, 0.0)
     exchanged = where(parallel, 3.0 * tokens.gathered, tokens.reduced)
     exchanged = exchanged + 3.0 * work.rates.network.start
@@ -60,7 +62,7 @@ def ends(work: Work) -> Ends:
     return Ends(embedding, head * (1.0 + model.mtp_layers))
 
 
-def stage_layers(model: MemoryModel, plan: Any) -> tuple[Number, Number, Number]:
+def stage_layers(model: MemoryModel, plan: TrainingPlan) -> tuple[Number, Number, Number]:
     """Return the layers in all, those of a middle stage and those of the first and the last.
 
     Assumes: the first and the last stage have as many, half of what both have.
@@ -79,7 +81,7 @@ ROUTES = {Schedule.DUALPIPE: 2.0}  # through all layers, where there are several
 
 
 def bubble_factor(
-    plan: Any, schedule: Schedule, layers: Number, layer: Sharded, edges: Ends
+    plan: BatchPlan, schedule: Schedule, layers: Number, layer: Sharded, edges: Ends
 ) -> Number:
     """Return the bubble of a schedule over that of 1F1B, all stages being equal.
 
@@ -154,7 +156,7 @@ def neighbours(work: Work) -> Group:
 def send_time(work: Work) -> Number:
     """Return the seconds of one message between two stages."""
     tokens, software = work.tokens, work.software
-    parallel = software.sequence_parallel > 0.0
+    parallel = work.plan.sequence_parallel > 0.0
     whole = parallel | (software.scatter > 0.0)
     size = where(whole, tokens.message / work.plan.tensor, tokens.message)
     collected = where(parallel, 0.0, software.scatter * tokens.gathered)

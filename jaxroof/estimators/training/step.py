@@ -22,10 +22,11 @@ from jaxroof.estimators.training.memory_step import example as example_of_memory
 from jaxroof.estimators.training.model_flops import token_flops
 from jaxroof.estimators.training.offload_time import offload_time
 from jaxroof.estimators.training.own_plan import USUAL, close, why_not
-from jaxroof.estimators.training.plan_time import chip_of, layer, time_of_layers
+from jaxroof.estimators.training.plan_time import layer, time_of_layers
 from jaxroof.estimators.training.planned import PlannedStep, planned
 from jaxroof.estimators.training.plans import DEGREES, alike, plans, reasons
 from jaxroof.estimators.training.precision import expand_settings
+from jaxroof.estimators.training.rates import chip_of
 from jaxroof.estimators.training.recipe import TrainingRecipe
 from jaxroof.estimators.training.report import TrainingReport
 from jaxroof.estimators.training.stage_time import ROUTES, SHORTER, late, stage_layers

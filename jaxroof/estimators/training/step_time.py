@@ -104,7 +104,7 @@ def data_messages(
     table = model.vocabulary * model.hidden / plan.tensor
     shared, routed = layers * dense / plan.tensor + table, layers * experts
     short = where(work.rates.low > 0.0, 1.0, 2.0)
-    gradients, parameters = shared * software.gradient_bytes, shared * short
+    gradients, parameters = shared * software.reduce_bytes, shared * short
 
     def both(bytes_each: Number) -> Number:
         of_routed = gather(routed * bytes_each, of_experts, network)
@@ -115,7 +115,7 @@ def data_messages(
         busy = at_full_rate(size, group.members, network)
         return beside(seconds, message, busy, work.rates.constants.overlap_slowdown) - seconds
 
-    scattered, collected = both(software.gradient_bytes), both(short)
+    scattered, collected = both(software.reduce_bytes), both(short)
     stay = larger(smaller(plan.pipeline, plan.microbatches), 1.0) - 1.0
     stay = 1.0 + where(plan.interleave > 1.0, stay, 0.0)
     beside_work = (
@@ -124,11 +124,11 @@ def data_messages(
         + (scattered + collected) / larger(layers, 1.0)
     )
     whole_sum = all_reduce(gradients, group, network)
-    plain = where(software.zero_stage > 0.5, scattered + collected, whole_sum)
+    plain = where(plan.zero_stage > 0.5, scattered + collected, whole_sum)
     seen = where(software.data_overlap > 0.0, beside_work, plain)
-    tied = all_reduce(table * software.gradient_bytes, neighbours(work), network)
+    tied = all_reduce(table * software.reduce_bytes, neighbours(work), network)
     tied = where((plan.pipeline > 1.0) & (model.tied > 0.5), tied, 0.0)
-    return where(software.zero_stage > 1.5, 0.0, seen + tied)
+    return where(plan.zero_stage > 1.5, 0.0, seen + tied)
 
 
 def expert_replicas(work: Work, replicas: Number) -> Number:
@@ -142,7 +142,7 @@ def optimizer(work: Work, weights: LayerWeights, layers: Number, replicas: Numbe
 
     Source: docs/models/training_step_today.md, sections 7 and 11.
     """
-    model, plan, zero = work.model, work.plan, work.software.zero_stage
+    model, plan, zero = work.model, work.plan, work.plan.zero_stage
     every, _, _ = stage_layers(model, plan)
     dense, experts = weights
     table = model.vocabulary * model.hidden

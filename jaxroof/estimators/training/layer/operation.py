@@ -9,14 +9,14 @@ docs/models/training_step_today.md, sections 4 and 11.
 
 import enum
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from jaxroof.estimators.training.inputs import TrainingPlan
 from jaxroof.estimators.training.kernels import matmul, stream
 from jaxroof.estimators.training.memory_model import MemoryModel
-from jaxroof.estimators.training.planned import PlannedStep
-from jaxroof.estimators.training.rates import Rates
+from jaxroof.estimators.training.planned import BatchPlan, PlannedStep
+from jaxroof.estimators.training.rates import Rates, Software
 from jaxroof.estimators.training.recipe import Module, TrainingRecipe
-from jaxroof.estimators.training.software import Software
 from jaxroof.formulas.arithmetic import where
 from jaxroof.records import Number
 
@@ -82,7 +82,7 @@ class Work(NamedTuple):
     """What the seconds of an operation follow from."""
 
     model: MemoryModel
-    plan: Any
+    plan: BatchPlan
     rates: Rates
     software: Software
     tokens: Tokens
@@ -198,7 +198,7 @@ def products(operation: Operation) -> Number:
     return times(operation.share, matrix.met * matrix.inputs * matrix.outputs)
 
 
-def on_rank(matrix: Matrix, plan: Any) -> tuple[Number, Number]:
+def on_rank(matrix: Matrix, plan: TrainingPlan) -> tuple[Number, Number]:
     """Return the outputs and the inputs of a matrix on one rank."""
     inputs, outputs, cut, *_ = matrix
     columns = {Cut.COLUMNS: plan.tensor, Cut.EXPERT_COLUMNS: plan.expert_tensor}

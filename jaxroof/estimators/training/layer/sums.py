@@ -6,8 +6,9 @@ Source: docs/models/parameters_flops_memory.md, sections 2, 3, 4.5 and 4.6.
 """
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from jaxroof.estimators.training.inputs import TrainingPlan
 from jaxroof.estimators.training.layer.attention import attention, rotation
 from jaxroof.estimators.training.layer.experts import routed_mlp
 from jaxroof.estimators.training.layer.mlp import dense_mlp
@@ -122,7 +123,7 @@ def counts(model: MemoryModel) -> Counts:
 LayerWeights = tuple[Number, Number]  # parameters without and of experts
 
 
-def mean_weights(model: MemoryModel, plan: Any) -> LayerWeights:
+def mean_weights(model: MemoryModel, plan: TrainingPlan) -> LayerWeights:
     """Return the parameters of an average layer that its time reads: without and of experts.
 
     The matrices of all tensor ranks and 2 h of norms; those of the routed experts of one rank.
@@ -153,11 +154,11 @@ class LayerShapes(NamedTuple):
     routing: list[Shape]  # of an expert and of the shared ones
 
 
-def layer_shapes(model: MemoryModel, plan: Any) -> LayerShapes:
+def layer_shapes(model: MemoryModel, plan: TrainingPlan) -> LayerShapes:
     """Return the shapes of a layer's matrices on a rank."""
     return LayerShapes(*(_shapes(group.operations, plan) for group in groups(model)))
 
 
-def _shapes(operations: Operations, plan: Any) -> list[Shape]:
+def _shapes(operations: Operations, plan: TrainingPlan) -> list[Shape]:
     found = [(o.matrix, o.share) for o in operations.values() if o.part != "router"]
     return [(*on_rank(matrix, plan), share) for matrix, share in found if matrix is not None]
