@@ -101,9 +101,9 @@ def _published(state: State) -> Asked:
     pair = (
         model_of(state.own_model, PUBLISHED) if state.own_model else model_with_choices(state.model)
     )
-    formats = {} if state.precision == START.precision else {"number_format": state.precision}
+    number_format = None if state.precision == START.precision else state.precision
     machine = table_of(state.own_system) if state.own_system else state.system
-    begun = Inputs(model=pair[0], system=system(machine, **formats))
+    begun = Inputs(model=pair[0], system=system(machine, number_format))
     sizes = {"gpus": float(state.gpus), "global_batch": float(state.batch), "split": state.split}
     given = {"model": pair, **sizes, **_settings(state, published)}
     _, inputs, recipe, _ = ask(published, begun, settings=given)
