@@ -77,7 +77,7 @@ def main() -> None:
         act, *arguments = given.act
         print(json.dumps({"write": write, "reduce": reduce}[act](*arguments)))
         return
-    from jaxroof.config.run_sweep import job_of_file
+    from jaxroof.config.sweep_file import job_of_file
     from jaxroof.engine.runs.chunked_sweep import chunk_layout
 
     with tempfile.TemporaryDirectory(dir=given.folder) as home:

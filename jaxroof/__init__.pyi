@@ -37,7 +37,7 @@ from jaxroof.catalog.lookup import training_system as training_system
 from jaxroof.catalog.models import Model as Model
 from jaxroof.catalog.system import System as System
 from jaxroof.config.design_file import run_design as run_design
-from jaxroof.config.run_sweep import run as run
+from jaxroof.config.sweep_file import run as run
 from jaxroof.engine.grid.spacing import between as between
 from jaxroof.engine.grid.spacing import geomspace as geomspace
 from jaxroof.engine.grid.spacing import linspace as linspace

@@ -12,7 +12,7 @@ from jaxroof.analyses.compare import compare as systems_compared
 from jaxroof.analyses.fastest_plans import fastest_of
 from jaxroof.analyses.least_memory import least_memory_of
 from jaxroof.analyses.plan_question import Question
-from jaxroof.analyses.rerun_differences import Rerun, compare
+from jaxroof.engine.grid.dataset import versions
 from jaxroof.engine.grid.question import Question as Read
 from jaxroof.engine.grid.question import ask
 from jaxroof.engine.grid.tabulate import tabulate
@@ -20,10 +20,37 @@ from jaxroof.engine.search.all_plans import survey
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.engine.search.search import search
 from jaxroof.engine.sensitivity.elasticities import elasticities
-from jaxroof.errors import InputError, brief, refusal
+from jaxroof.errors import brief, refusal
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import estimator as named
 from jaxroof.estimators.training.memory_step import memory_limit
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """How far one result that was computed again is from the stored one."""
+
+    name: str
+    largest: float  # of |now - then| / |then|; infinite where only one of them is a number
+    points: int  # that differ
+    where: Mapping[str, Any]  # labels of the point that differs most
+
+
+@dataclasses.dataclass(frozen=True)
+class Rerun:
+    """The results of a stored Dataset that were computed again."""
+
+    again: xr.Dataset
+    compared: int  # results
+    points: int  # values of all of them
+    differences: tuple[Difference, ...]  # the largest first
+    not_again: tuple[str, ...]  # results that are only stored
+    versions: Mapping[str, tuple[str, str]]  # of packages that changed: then, now
+
+    @property
+    def identical(self) -> bool:
+        """Return whether every stored result is the same to the last bit."""
+        return not self.differences and not self.not_again
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -50,7 +77,10 @@ def rerun(data: xr.Dataset) -> Rerun:
     >>> found.identical
     True
     """
-    asked = _question(data)
+    asked = str(data.attrs.get("question", ""))
+    if not asked:
+        what = "the file does not say what was asked"
+        raise refusal("question", f"{what}; expected results of jaxroof as .nc, .json or .zarr")
     if asked not in ANSWERS:
         said = f"{brief(asked)} cannot be answered again from a file"
         raise refusal("question", f"{said}; expected a file of {', '.join(ANSWERS)}")
@@ -59,29 +89,7 @@ def rerun(data: xr.Dataset) -> Rerun:
 
 def is_answered(data: xr.Dataset) -> bool:
     """Return whether the question of a Dataset is answered again from its record."""
-    try:
-        return _question(data) in ANSWERS
-    except InputError:
-        return False
-
-
-def _question(data: xr.Dataset) -> str:
-    """Return the name of a Dataset's question; files before format 1 say it by what they hold.
-
-    Raises: InputError if it cannot be told.
-    """
-    if "question" in data.attrs:
-        return str(data.attrs["question"])
-    if "inputs" not in data.attrs:
-        what = "the file does not say what was asked"
-        raise refusal("question", f"{what}; expected results of jaxroof as .nc, .json or .zarr")
-    if data.attrs.get("answer") == "plans":
-        return "every plan"
-    if "parameter" in data.dims and "of" in data.attrs:
-        return "elasticities"
-    if {"objective", "where", "placements"} <= {*data.attrs} and "plans_legal" in data:
-        return "search"
-    raise refusal("question", "not said in files of this age; run its sweep file again")
+    return data.attrs.get("question") in ANSWERS
 
 
 def _asked(data: xr.Dataset) -> Asked:
@@ -217,3 +225,59 @@ ANSWERS: dict[str, Callable[[xr.Dataset, Asked], xr.Dataset]] = {
     "least memory": _least,
     "legal plans": _legal_plans,
 }
+
+
+# ---- How far results that are computed again are from those stored ------------------------------
+
+
+def compare(then: xr.Dataset, now: xr.Dataset) -> Rerun:
+    """Return how the results of two Datasets differ, result by result."""
+    both = [str(name) for name in then.data_vars if name in now.data_vars]
+    differences = [one for name in both if (one := _difference(then[name], now[name])) is not None]
+    return Rerun(
+        again=now,
+        compared=len(both),
+        points=sum(then[name].size for name in both),
+        differences=tuple(sorted(differences, key=lambda one: -one.largest)),
+        not_again=tuple(str(name) for name in then.data_vars if name not in now.data_vars),
+        versions=_changed(str(then.attrs.get("versions", "{}"))),
+    )
+
+
+def _difference(then: xr.DataArray, now: xr.DataArray) -> Difference | None:
+    """Return how far a result is from the stored one; None where they are the same."""
+    name = str(then.name)
+    if {*then.dims} != {*now.dims} or then.sizes != now.sizes:
+        return Difference(name, np.inf, then.size, {})
+    old, new = then.values, now.transpose(*then.dims).values
+    same = old == new
+    if old.dtype.kind == new.dtype.kind == "f":
+        same |= np.isnan(old) & np.isnan(new)
+    if same.all():
+        return None
+    apart = np.where(same, 0.0, _relative(old, new))
+    worst = np.unravel_index(int(np.argmax(apart)), apart.shape) if apart.ndim else ()
+    where = {
+        str(dim): then.coords[dim].values[at].item()
+        for dim, at in zip(then.dims, worst, strict=True)
+        if dim in then.coords
+    }
+    return Difference(name, float(np.max(apart)), int(np.sum(~same)), where)
+
+
+def _relative(old: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """Return |new - old| / |old|, infinite where one is no number or the results are words."""
+    if old.dtype.kind not in "iuf" or new.dtype.kind not in "iuf":
+        return np.full(old.shape, np.inf)
+    with np.errstate(all="ignore"):
+        apart = np.abs(new.astype(float) - old) / np.abs(old)
+    return np.where(np.isfinite(apart), apart, np.inf)
+
+
+def _changed(written: str) -> dict[str, tuple[str, str]]:
+    """Return the versions of packages that are not those of now."""
+    try:
+        then, now = dict(json.loads(written)), versions()
+    except (ValueError, TypeError, RecursionError):
+        return {}
+    return {name: (str(v), now[name]) for name, v in then.items() if now.get(name, v) != v}

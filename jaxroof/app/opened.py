@@ -11,7 +11,8 @@ from jaxroof.app.changes import can_be_shown
 from jaxroof.app.live import line_of
 from jaxroof.app.question import asked
 from jaxroof.app.state import START, State, checked, from_pairs, upload
-from jaxroof.config.toml_reader import axes, errors_in_file, load, table, text
+from jaxroof.config.sweep_file import KEYS
+from jaxroof.config.toml_reader import axes, errors_in_file, load, typed
 from jaxroof.engine.grid.axes import paths_of
 from jaxroof.errors import InputError, refusal
 from jaxroof.records import field_at
@@ -48,7 +49,8 @@ def opened(path: str) -> State:
 def _state(written: Mapping[str, Any], folder: pathlib.Path) -> State:
     if "model" not in written or "system" not in written:
         raise refusal("model", "missing; expected a sweep file with a model and a system")
-    plan = dict(table(written, "plan"))
+    typed("", written, KEYS)
+    plan = dict(written.get("plan", {}))
     fields: dict[str, Any] = {}
     for key, name in SIZES.items():
         if key in plan:
@@ -56,20 +58,20 @@ def _state(written: Mapping[str, Any], folder: pathlib.Path) -> State:
     split = str(plan.pop("split", START.split))
     if plan:
         raise refusal(f"plan.{next(iter(plan))}", "the page searches the plan; use [search] where")
-    estimator = text(written, "estimator", START.estimator)
-    given = dict(table(written, "set"))
-    precision = str(given.pop("precision", text(written, "format", START.precision)))
-    moved = sorted(paths_of(axes(table(written, "axes"), folder)))
+    estimator = written.get("estimator", START.estimator)
+    given = dict(written.get("set", {}))
+    precision = str(given.pop("precision", written.get("format", START.precision)))
+    moved = sorted(paths_of(axes(written.get("axes", {}), folder)))
     mapped: dict[str, Any] = {}
     if len(moved) == LEAST_AXES:
         mapped = dict(zip(("across", "up"), moved, strict=True))
     begun = State(
         estimator=estimator,
-        **_named("model", text(written, "model", ""), folder),
-        **_named("system", text(written, "system", ""), folder),
+        **_named("model", written.get("model", ""), folder),
+        **_named("system", written.get("system", ""), folder),
         precision=precision,
         split=split,
-        where=str(table(written, "search").get("where", "")),
+        where=str(written.get("search", {}).get("where", "")),
         **fields,
         **mapped,
         tab="map" if mapped else START.tab,

@@ -10,7 +10,7 @@ import xarray as xr
 from jaxroof.catalog.lookup import labelled_system, system
 from jaxroof.catalog.system import System
 from jaxroof.config.sweep_file import plan_and_set, read_question
-from jaxroof.config.toml_reader import beside, errors_in_file, flat, known, load, table, text, typed
+from jaxroof.config.toml_reader import beside, errors_in_file, flat, load, typed
 from jaxroof.engine.codesign.design import design, design_problem
 from jaxroof.engine.grid.question import Question
 from jaxroof.engine.runs.dry_run import DryRun, dry_run_of_design
@@ -20,10 +20,11 @@ from jaxroof.estimators.training.step import training
 from jaxroof.records import value_or
 from jaxroof.units import parse
 
-KEYS = (
-    "title", "estimator", "model", "system", "format", "plan", "set", "minimise", "budget", "fixed",
-    "starts", "where", "price", "bounds", "precision",
-)  # fmt: skip
+KEYS = {
+    "title": str, "estimator": str, "model": str, "system": str, "format": str, "plan": dict,
+    "set": dict, "minimise": str, "budget": Any, "fixed": Any, "starts": Any, "where": str,
+    "price": dict, "bounds": dict, "precision": str,
+}  # fmt: skip
 PLAN_KEYS = {"gpus": int, "global_batch": int, "split": str}
 ESTIMATORS = {"training": training, "published": published}
 AIMS = {"training_days": False, "cost_days": True}  # whether the cost multiplies the days
@@ -40,7 +41,7 @@ def run_design(path: str | os.PathLike[str]) -> xr.Dataset:
         written = load(path)
         question, options = _asked(written, pathlib.Path(path))
         data = design(question.estimator, question, **options)
-        return data.assign_attrs(title=text(written, "title", pathlib.Path(path).stem))
+        return data.assign_attrs(title=written.get("title", pathlib.Path(path).stem))
 
 
 def design_would_take(path: str | os.PathLike[str]) -> DryRun:
@@ -63,18 +64,18 @@ def read_design(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _checked(written: dict[str, Any]) -> dict[str, Any]:
-    known("", written, KEYS, WHAT)
+    typed("", written, KEYS, WHAT)
     for key in ("model", "system", "price"):
         if key not in written:
             raise refusal(key, "missing; a design file has a model, a system and prices")
-    typed("plan", table(written, "plan"), PLAN_KEYS, WHAT)
-    for key in dict(flat(table(written, "set"))):
+    typed("plan", written.get("plan", {}), PLAN_KEYS, WHAT)
+    for key in dict(flat(written.get("set", {}))):
         if key in PLAN_KEYS or key.partition(".")[0] == "plan":
             what = "of the plan; expected it in plan, or the search chooses it"
             raise refusal(f"set.{key}", what)
         if key in KEYS and key != "precision":
             raise refusal(f"set.{key}", f"a key of its own; expected it as {key} = ...")
-    if "gpus" not in table(written, "plan"):
+    if "gpus" not in written.get("plan", {}):
         raise refusal("plan.gpus", "missing; expected the number of accelerators to split over")
     return written
 
@@ -82,23 +83,23 @@ def _checked(written: dict[str, Any]) -> dict[str, Any]:
 def _asked(written: dict[str, Any], path: pathlib.Path) -> tuple[Question, dict[str, Any]]:
     """Return the question and the options of ``design``."""
     _checked(written)
-    aim = text(written, "minimise", "training_days")
+    aim = written.get("minimise", "training_days")
     if aim not in AIMS:
         raise unknown("minimise", aim, "aim", AIMS)
-    name = text(written, "estimator", training.name)
+    name = written.get("estimator", training.name)
     if name not in ESTIMATORS:
         raise unknown("estimator", name, "estimator of a training step", ESTIMATORS)
     estimator = ESTIMATORS[name]
     settings = plan_and_set(written, estimator)
     question = read_question(written, path.parent, estimator, settings, {})
-    prices = dict(_paths(table(written, "price")))
-    machine = beside(path.parent, text(written, "system", ""))
+    prices = dict(_paths(written.get("price", {})))
+    machine = beside(path.parent, written.get("system", ""))
     options = {
         "prices": _of_labels(prices, machine, question.inputs.system),
-        "bounds": dict(_paths(table(written, "bounds"))),
+        "bounds": dict(_paths(written.get("bounds", {}))),
         "minimise": "training_days",
         "times_cost": AIMS[aim],
-        "where": text(written, "where", ""),
+        "where": written.get("where", ""),
         **{key: written[key] for key in ("budget", "fixed", "starts") if key in written},
     }
     return question, options

@@ -1,47 +1,48 @@
-"""Sweep files: a question in TOML, read and checked once; `run_sweep` answers it."""
+"""Sweep files: a question in TOML, read and checked once, then answered."""
 
 import dataclasses
+import math
 import os
 import pathlib
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Any
 
+import xarray as xr
+
+from jaxroof.analyses.one_plan import layers
 from jaxroof.catalog.lookup import system
-from jaxroof.config.toml_reader import (
-    axes,
-    beside,
-    errors_in_file,
-    flat,
-    known,
-    load,
-    once,
-    table,
-    text,
-    typed,
-)
+from jaxroof.config.toml_reader import axes, beside, errors_in_file, flat, load, once, typed
+from jaxroof.engine.details import detail
 from jaxroof.engine.grid.axes import paths_of
+from jaxroof.engine.grid.chunks import Progress
 from jaxroof.engine.grid.question import Question, ask, check_no_plan, long_names
-from jaxroof.engine.grid.spacing import length_of
+from jaxroof.engine.grid.spacing import length_of, thinned_values
+from jaxroof.engine.runs.chunked_sweep import evaluate_sweep
+from jaxroof.engine.runs.chunked_sweep import sweep as long_sweep
+from jaxroof.engine.runs.cluster import Cluster, check_cluster, finished_chunks
+from jaxroof.engine.runs.dry_run import DryRun, dry_run, estimated, thinned, thinned_lengths
+from jaxroof.engine.runs.job import SweepJob, sweep_job
+from jaxroof.engine.runs.job_size import check_whole
+from jaxroof.engine.sensitivity.elasticities import elasticities
 from jaxroof.errors import InputError, refusal, shown, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.plugins import estimator_of
 from jaxroof.estimators.published.step import published
 from jaxroof.estimators.training.step import training
+from jaxroof.io.formats import ZARR, check_writable, write
 from jaxroof.settings import known_paths, no_field
 
-KEYS = (
-    "title", "picture", "answer", "estimator", "model", "system", "format", "plan", "set", "inputs",
-    "search", "axes", "elasticities", "precision",
-)  # fmt: skip
-STAGE_KEYS = ("title", "picture", "answer", "estimator", "model", "system", "plan", "set", "axes")
+STAGE_KEYS = {
+    "title": str, "picture": str, "answer": str, "estimator": str, "model": str, "system": str,
+    "plan": dict, "set": dict, "axes": dict,
+}  # fmt: skip
+KEYS = STAGE_KEYS | {
+    "format": str, "precision": str, "inputs": dict, "search": dict, "elasticities": dict
+}  # fmt: skip
 RECORDS = ("model", "system")  # records that a file may give by name
 OF_THE_BATCH = ("gpus", "global_batch", "sequence")  # no fields of a plan, that stand in [plan]
-PARTS = {  # answers about the parts of one plan, and the estimators that have them
-    "layers": ("training", "published", "unfused"),  # one layer by operation
-    "stages": ("pipeline",),  # a pipeline stage by stage
-}
-# the best plans or a table, the parts of one plan, every plan, or sensitivities
-ANSWERS = ("step", *PARTS, "plans", "elasticities")
+JOBS = ("step", "plans")  # the best plans or a table, every plan: over a grid that may be long
 SEARCH_KEYS: dict[str, dict[str, Any]] = {
     "step": {"top": int, "where": str, "objective": str, "placements": bool},
     "plans": {"where": str},
@@ -79,11 +80,11 @@ def read_sweep(path: str | os.PathLike[str], trust: bool = False) -> Sweep:
 def _sweep(written: dict[str, Any], path: pathlib.Path, trust: bool) -> Sweep:
     _known_keys(written)
     with errors_in_file("estimator"):
-        estimator = estimator_of(text(written, "estimator", training.name), path.parent, trust)
-    varied = axes(table(written, "axes"), folder=path.parent)
+        estimator = estimator_of(written.get("estimator", training.name), path.parent, trust)
+    varied = axes(written.get("axes", {}), folder=path.parent)
     settings = plan_and_set(written, estimator)
-    placement = text(settings, "placement", "") if "placement" in settings else None
-    settings.pop("placement", None)
+    placement = settings.pop("placement", None)
+    typed("plan", {} if placement is None else {"placement": placement}, {"placement": str})
     degrees = {path for path in settings if path.startswith("plan.")}
     moved = any(path.startswith("plan.") for path in paths_of(varied))
     own = estimator.plan is not None and bool(degrees or (moved and placement is not None))
@@ -93,31 +94,31 @@ def _sweep(written: dict[str, Any], path: pathlib.Path, trust: bool) -> Sweep:
         needed = (f.name for f in fields if f.default is dataclasses.MISSING)
         settings = dict.fromkeys((f"plan.{name}" for name in needed), 1.0) | settings
     answer = _answer(written, estimator, own or estimator.plan is None)
-    if searched and answer not in PARTS:
+    if searched:
         check_no_plan(estimator, varied)
     question = read_question(written, path.parent, estimator, settings, varied)
-    options = _options(written, answer, searched, own) | table(written, "elasticities")
+    options = _options(written, answer, searched, own) | written.get("elasticities", {})
     if searched and placement is not None:
         what = "the search chooses it; expected degrees of your own beside"
         raise refusal("plan.placement", what)
     return Sweep(
-        title=text(written, "title", path.stem),
+        title=written.get("title", path.stem),
         answer=answer,
         options=options if placement is None else {**options, "placement": placement},
         question=question,
         searched=searched,
-        picture=text(written, "picture", ""),
+        picture=written.get("picture", ""),
     )
 
 
 def _options(written: Mapping[str, Any], answer: str, searched: bool, own: bool) -> dict[str, Any]:
     """Return the options of [search], after checking that they and those of slopes apply."""
-    options = table(written, "search")
+    options = written.get("search", {})
     if options and not searched:
         why = "a plan of your own is given" if own else "this estimator has no plans to choose"
         raise refusal("search", f"nothing to search: {why}; expected no [search]")
     typed("search", options, SEARCH_KEYS.get(answer, {}) if searched else {})
-    slopes = table(written, "elasticities")
+    slopes = written.get("elasticities", {})
     if slopes and answer != "elasticities":
         raise refusal("elasticities", 'not asked for; expected answer = "elasticities" beside')
     typed("elasticities", slopes, ELASTICITY_KEYS)
@@ -128,17 +129,14 @@ def _options(written: Mapping[str, Any], answer: str, searched: bool, own: bool)
 
 def _answer(written: Mapping[str, Any], estimator: Estimator, planned: bool) -> str:
     """Return the answer that the file requests, one of ANSWERS, after checking that it applies."""
-    answer = text(written, "answer", "step")
-    if answer not in ANSWERS:
-        raise unknown("answer", answer, "answer", ANSWERS)
-    named = "plan" in known_paths(estimator.inputs)
-    if answer in PARTS and (not named or not planned or table(written, "axes")):
+    answer, details = written.get("answer", JOBS[0]), estimator.details()
+    known = (*JOBS, "elasticities", *details)
+    if answer not in known:
+        raise unknown("answer", answer, f"answer of {estimator.name or 'the estimator'}", known)
+    if answer in details and (not planned or written.get("axes")):
         what = f"{answer} are of one plan; expected its degrees in plan and no axes"
         raise refusal("answer", what)
-    if answer in PARTS and estimator.name not in PARTS[answer]:
-        others = " or ".join(PARTS[answer])
-        raise refusal("answer", f"{estimator.name} has no {answer}; expected {others}")
-    return answer
+    return str(answer)
 
 
 def _known_keys(written: Mapping[str, Any]) -> None:
@@ -148,19 +146,19 @@ def _known_keys(written: Mapping[str, Any]) -> None:
         if key not in KEYS and key in {*fields, *training.short_names}:
             said = "a setting; expected it in [plan] or [set], or its values in [axes]"
             raise refusal(key, said)
-    known("", written, KEYS)
+    typed("", written, KEYS)
 
 
 def plan_and_set(written: Mapping[str, Any], estimator: Estimator) -> dict[str, Any]:
     """Return the settings of [plan] and [set] by their paths, each field once."""
-    changes = dict(flat(table(written, "set")))
+    changes = dict(flat(written.get("set", {})))
     if "precision" in written:
         once(changes, "at the top", written, "precision")
-        changes["precision"] = text(written, "precision", "")
-    plan, fields = table(written, "plan"), known_paths(estimator.inputs)
+        changes["precision"] = written.get("precision", "")
+    plan, fields = written.get("plan", {}), known_paths(estimator.inputs)
     plan = {f"plan.{key}" if f"plan.{key}" in fields else key: plan[key] for key in plan}
     once(changes, "in plan", plan, *plan)
-    once(changes, "in inputs", given := dict(flat(table(written, "inputs"))), *given)
+    once(changes, "in inputs", given := dict(flat(written.get("inputs", {}))), *given)
     if estimator is training and "split" in {**plan, **changes}:
         raise refusal("plan.split", 'belongs to estimator = "published"; expected it with that')
     return long_names(estimator, {**plan, **changes})
@@ -176,7 +174,7 @@ def read_question(
     """Return a file's question: records are given by name, fields by path in [inputs]."""
     if estimator in (published, training) and "inputs" in written:
         raise refusal("inputs", "not of a training step; use [set] for fields")
-    given = dict(flat(table(written, "inputs")))
+    given = dict(flat(written.get("inputs", {})))
     fields = known_paths(estimator.inputs)
     for path in given:
         if path not in fields:
@@ -201,7 +199,7 @@ def _records(
                 raise refusal(key, "not of this estimator; expected its fields in [inputs]")
             continue
         if key in written:
-            found[key] = beside(folder, text(written, key, ""))
+            found[key] = beside(folder, written[key])
         elif key not in given and not any(path.startswith(f"{key}.") for path in given):
             raise refusal(key, "missing; expected a name of the catalogue or a TOML file")
     if "format" not in written:
@@ -213,7 +211,7 @@ def _records(
         raise refusal("format", "not of the systems of an axis; expected one system, or none")
     if "system" not in found:
         raise refusal("format", "without a system; expected it beside the name of one")
-    return {**found, "system": system(found["system"], text(written, "format", ""))}
+    return {**found, "system": system(found["system"], written.get("format", ""))}
 
 
 # ---- The memory of every stage of a training step -----------------------------------------------
@@ -221,9 +219,9 @@ def _records(
 
 def _stages(written: Mapping[str, Any], folder: pathlib.Path) -> Sweep:
     """Return a file that asks for the memory of every stage, as arguments of ``fit_stages``."""
-    known("", written, STAGE_KEYS)
-    plan, settings = dict(table(written, "plan")), dict(table(written, "set"))
-    varied = axes(table(written, "axes"), folder=folder)
+    typed("", written, STAGE_KEYS)
+    plan, settings = dict(written.get("plan", {})), dict(written.get("set", {}))
+    varied = axes(written.get("axes", {}), folder=folder)
     for key, values in varied.items():
         if isinstance(values, Mapping):
             what = "fields that move together; expected one field an axis"
@@ -234,7 +232,7 @@ def _stages(written: Mapping[str, Any], folder: pathlib.Path) -> Sweep:
     sizes = {name: plan.pop(name) for name in OF_THE_BATCH if name in plan}
     once(settings, "in plan", sizes, *sizes)
     settings |= sizes
-    records = {key: beside(folder, text(written, key, "")) for key in RECORDS if key in written}
+    records = {key: beside(folder, written[key]) for key in RECORDS if key in written}
     for name in (*RECORDS, "global_batch"):
         there = name in records or name in settings
         if there and name in varied:
@@ -244,4 +242,145 @@ def _stages(written: Mapping[str, Any], folder: pathlib.Path) -> Sweep:
             raise refusal(name, f"missing; expected it {place}")
     asked = {name: records.get(name) for name in RECORDS} | {"plan": plan, "axes": varied}
     asked |= {"global_batch": settings.pop("global_batch", None), "settings": settings}
-    return Sweep(text(written, "title", "Memory by stage"), "stages", asked)
+    return Sweep(written.get("title", "Memory by stage"), "stages", asked)
+
+
+# ---- Answers ------------------------------------------------------------------------------------
+
+
+def run(
+    path: str | os.PathLike[str],
+    progress: Progress | None = None,
+    *,
+    output: str | os.PathLike[str] | None = None,
+    chunk: int | None = None,
+    overwrite: bool = False,
+    trust: bool = False,
+    cluster: Cluster | None = None,
+) -> xr.Dataset:
+    """Return the Dataset of a sweep file: a search, or a table if the file gives a plan.
+
+    Arguments: ``progress`` is called with (done, all) points; ``output`` is a file to write. A
+    ``.zarr`` file is written in chunks of at most ``chunk`` points. If a run is stopped, the next
+    run computes only the missing chunks, unless ``overwrite`` is set.
+    ``trust`` lets the file name an estimator in a module beside it, whose code is then run.
+    ``cluster`` evaluates the chunks of a ``.zarr`` file by processes that see the same disk.
+    Raises: InputError that starts with the file's name, for any problem in the file.
+    """
+    if output is not None:
+        check_writable(output)
+    grows = output is not None and pathlib.Path(output).suffix == ZARR
+    if cluster is not None:
+        check_cluster(cluster)
+        if not grows:
+            raise InputError("workers and scheduler: of a .zarr file alone; expected one as output")
+    sweep = read_sweep(path, trust)
+    if chunk is not None or overwrite:
+        if not grows:
+            what = "of a .zarr file alone; expected one as the output"
+            raise InputError(f"chunk and overwrite: {what}")
+        if sweep.answer not in JOBS:
+            raise InputError("chunk and overwrite: of a search or a table; expected none of them")
+    with errors_in_file(path):
+        asked = _job(sweep) if sweep.answer in JOBS else None
+    if grows and asked is not None and output is not None:
+        here = os.path.abspath(path), trust
+        others = partial(finished_chunks, cluster, (job_of_file, here)) if cluster else None
+        way = partial(long_sweep, elsewhere=others)
+        return way(asked, output, chunk=chunk, overwrite=overwrite, progress=progress)
+    with errors_in_file(path):
+        if asked is not None:
+            check_whole(asked, output)
+        data = _whole(sweep) if asked is None else evaluate_sweep(asked, progress)
+    if output is not None:
+        write(data, output)
+    return data
+
+
+def would_take(
+    path: str | os.PathLike[str],
+    *,
+    output: str | os.PathLike[str] | None = None,
+    chunk: int | None = None,
+    trust: bool = False,
+) -> DryRun:
+    """Return what a sweep file would take: points, plans, memory, disk, and the time by a sample.
+
+    Arguments are as in ``run``; nothing is written.
+    Raises: InputError that starts with the file's name, for any problem in the file.
+    """
+    if output is not None:
+        check_writable(output)
+    sweep = read_sweep(path, trust)
+    with errors_in_file(path):
+        if sweep.answer in JOBS:
+            return dry_run(_job(sweep), output, chunk)
+        lengths = lengths_of(sweep)
+
+        def sampled(count: int, executor: str | None) -> tuple[int, xr.Dataset]:
+            return math.prod(thinned_lengths([*lengths.values()], count)), _whole(sweep, count)
+
+        return estimated(lengths, sampled)
+
+
+def lengths_of(sweep: Sweep) -> dict[str, int]:
+    """Return how many values each axis of a sweep has."""
+    if sweep.question is None:
+        return {key: length_of(values) for key, values in sweep.options["axes"].items()}
+    return {axis.name: len(axis) for axis in sweep.question.axes}
+
+
+def _whole(sweep: Sweep, count: int | None = None) -> xr.Dataset:
+    """Return an answer that is computed whole, or at about ``count`` of its points.
+
+    It is the memory by stage, elasticities, or the parts of one plan.
+    """
+    asked, options = sweep.question, sweep.options
+    if asked is None:
+        from jaxroof.analyses.fit_stages import fit_stages  # of no other file
+
+        axes = options["axes"]
+        if count is not None:
+            some = thinned_lengths([*lengths_of(sweep).values()], count)
+            pairs = zip(axes.items(), some, strict=True)
+            axes = {key: thinned_values(values, length) for (key, values), length in pairs}
+        data = fit_stages(**{**options, "axes": axes})
+        names = {name: options[name] for name in RECORDS if options[name] is not None}
+        return data.assign_attrs({**names, "title": sweep.title})
+    if sweep.answer == "elasticities":
+        if count is not None:
+            asked = asked._replace(axes=thinned(asked.axes, count))
+        found = elasticities(asked.estimator, asked, **options)
+    elif sweep.answer == "layers":
+        found = layers(asked.inputs, asked.recipe, estimator=asked.estimator)
+    else:
+        found = detail(asked.estimator, sweep.answer, asked.inputs, asked.recipe)
+    return found.assign_attrs(_about(sweep))
+
+
+def job_of_file(path: str, trust: bool) -> SweepJob:
+    """Return the checked sweep of a file, as another process builds it.
+
+    Raises: InputError that starts with the file's name, for any problem in the file.
+    """
+    sweep = read_sweep(path, trust)
+    with errors_in_file(path):
+        return _job(sweep)
+
+
+def _job(sweep: Sweep) -> SweepJob:
+    """Return the checked sweep of a search, a table or every plan."""
+    assert sweep.question is not None
+    return sweep_job(
+        sweep.question.estimator,
+        sweep.question,
+        searched=sweep.searched,
+        plans=sweep.answer == "plans",
+        about=_about(sweep),
+        **sweep.options,
+    )
+
+
+def _about(sweep: Sweep) -> Mapping[str, str]:
+    about = {"title": sweep.title, **({"picture": sweep.picture} if sweep.picture else {})}
+    return about | ({"answer": sweep.answer} if sweep.answer in ("plans", "elasticities") else {})

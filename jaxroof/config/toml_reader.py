@@ -1,4 +1,4 @@
-"""Reading TOML files: load them, check keys and types, and read axes."""
+"""Reading TOML files: load them, check keys and types, and read axes and uncertain inputs."""
 
 import contextlib
 import os
@@ -17,6 +17,10 @@ SPACING_KEYS = {
     "between": list,
 }  # fmt: skip
 SPACINGS = ("linear", "log")
+UNCERTAIN = {"title": str, "samples": Any, "seed": Any, "distributions": dict}
+WORDS = {
+    int: "a whole number", str: "a text", bool: "true or false", list: "a list", dict: "a table"
+}  # fmt: skip
 _COMMANDS = re.compile(r"[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f-\x9f]")  # of a terminal
 
 
@@ -107,28 +111,6 @@ def _values(path: str, written: Any, folder: pathlib.Path) -> Values:
     return Spacing(written["from"], written["to"], written["count"], log=spacing == "log")
 
 
-def table(written: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """Return the table of a key, empty if the key is missing.
-
-    Raises: InputError if the value is not a table.
-    """
-    found = written.get(key, {})
-    if not isinstance(found, dict):
-        raise refusal(key, f"expected a table, given {shown(found)}")
-    return found
-
-
-def text(written: Mapping[str, Any], key: str, default: str) -> str:
-    """Return the text of a key.
-
-    Raises: InputError if the value is not a text.
-    """
-    found = written.get(key, default)
-    if not isinstance(found, str):
-        raise refusal(key, f"expected a text, given {shown(found)}")
-    return found
-
-
 def flat(written: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield every value of nested tables under its dotted path."""
     for key, value in written.items():
@@ -148,18 +130,6 @@ def once(changes: Mapping[str, Any], place: str, given: Mapping[str, Any], *keys
             raise refusal(f"set.{key}", f"given {place} too; expected it once")
 
 
-def known(
-    table: str, written: Mapping[str, Any], keys: Any, what: str = "key of a sweep file"
-) -> None:
-    """Check that every key is one of ``keys``.
-
-    Raises: InputError with the nearest name.
-    """
-    for key in written:
-        if key not in keys:
-            raise unknown("", f"{table}.{key}" if table else key, what, keys)
-
-
 def typed(
     table: str,
     written: Mapping[str, Any],
@@ -168,17 +138,29 @@ def typed(
 ) -> None:
     """Check that every key is known and its value has the right type.
 
-    Raises: InputError for the first key that fails.
+    Raises: InputError for the first key that fails, with the nearest name.
     """
-    known(table, written, kinds, what)
     for key, value in written.items():
+        where = f"{table}.{key}" if table else key
+        if key not in kinds:
+            raise unknown("", where, what, kinds)
         kind = kinds[key]
         flag = isinstance(value, bool) and kind is not bool
-        if flag or not isinstance(value, kind):
-            where = f"{table}.{key}" if table else key
-            raise refusal(where, f"expected {_kind_words(kind)}, given {shown(value)}")
+        if kind is not Any and (flag or not isinstance(value, kind)):
+            expected = WORDS.get(kind, "a number or a text with a unit")
+            raise refusal(where, f"expected {expected}, given {shown(value)}")
 
 
-def _kind_words(kind: Any) -> str:
-    words = {int: "a whole number", str: "a text", bool: "true or false", list: "a list"}
-    return words.get(kind, "a number or a text with a unit")
+def read_uncertain(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the contents of a table of uncertain inputs, as arguments of ``uncertain``.
+
+    Raises: InputError that starts with the file's name, if the file cannot be read, a key is
+    unknown (with the nearest), or no input has a distribution.
+    """
+    with errors_in_file(path):
+        written = load(path)
+        typed("", written, UNCERTAIN, "key of a table of uncertain inputs")
+        if not written.get("distributions"):
+            example = '"system.matrix_efficiency" = ["70 %", "90 %"]'
+            raise refusal("distributions", f"nothing is there; expected lines such as {example}")
+        return {key: value for key, value in written.items() if key != "title"}

@@ -9,7 +9,7 @@ import pytest
 from places import ROOT
 
 import jaxroof as jr
-from jaxroof.config.run_sweep import would_take
+from jaxroof.config.sweep_file import would_take
 from jaxroof.config.toml_reader import load
 from jaxroof.views import plots
 

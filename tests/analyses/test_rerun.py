@@ -7,8 +7,7 @@ import pytest
 import xarray as xr
 
 import jaxroof as jr
-from jaxroof.analyses.rerun import rerun
-from jaxroof.analyses.rerun_differences import compare
+from jaxroof.analyses.rerun import compare, rerun
 from jaxroof.errors import InputError
 
 

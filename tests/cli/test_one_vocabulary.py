@@ -9,7 +9,7 @@ import pytest
 
 import jaxroof as jr
 from jaxroof.analyses.fastest_plans import OF_LAYER
-from jaxroof.config.uncertainty_file import read_uncertain
+from jaxroof.config.toml_reader import read_uncertain
 from jaxroof.estimators.training.details import OPERATIONS
 from jaxroof.estimators.training.report import TrainingReport
 

@@ -755,7 +755,10 @@ CLASHES = [
         "format: not of the systems of an axis; expected one system, or none",
     ),
     (f"{MATMUL}[set]\nbatch = 5", "set.batch: given in inputs too; expected it once"),
-    (f'answer = "layers"\n{MATMUL}', "answer: layers are of one plan; expected its degrees"),
+    (
+        f'answer = "layers"\n{MATMUL}',
+        "answer: layers: no such answer of matmul; expected one of",
+    ),
     (f"{BLOCK}[set]\n'plan.tensor' = 2", "set.plan.tensor: given in plan too; expected it once"),
 ]
 

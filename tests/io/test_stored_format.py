@@ -13,8 +13,7 @@ import xarray as xr
 from places import GOLDEN
 
 import jaxroof as jr
-from jaxroof.analyses.rerun import rerun
-from jaxroof.analyses.rerun_differences import compare
+from jaxroof.analyses.rerun import compare, rerun
 from jaxroof.errors import InputError
 from jaxroof.io import chunk_manifest, formats, stored_format
 from jaxroof.io.stored_format import FORMAT, STAMPS, VERSION, checksums

@@ -7,7 +7,7 @@ import sys
 
 from jaxroof.cli.actions.arguments import parse_pairs
 from jaxroof.cli.progress import working
-from jaxroof.config.run_sweep import run
+from jaxroof.config.sweep_file import run
 from jaxroof.errors import unknown
 from jaxroof.io.formats import errors_of_contents, read
 

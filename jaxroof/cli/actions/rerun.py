@@ -7,8 +7,7 @@ import tempfile
 
 import xarray as xr
 
-from jaxroof.analyses.rerun import is_answered, rerun
-from jaxroof.analyses.rerun_differences import Rerun, compare
+from jaxroof.analyses.rerun import Rerun, compare, is_answered, rerun
 from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.progress import working
 from jaxroof.cli.stored_question import answer_to

@@ -9,8 +9,8 @@ from jaxroof.cli.actions.console import console, say_all
 from jaxroof.cli.actions.dry_run import print_dry_run
 from jaxroof.cli.actions.outputs import check_output, is_picture, write_or_draw
 from jaxroof.cli.progress import progress_bar
-from jaxroof.config.run_sweep import run as run_file
-from jaxroof.config.run_sweep import would_take
+from jaxroof.config.sweep_file import run as run_file
+from jaxroof.config.sweep_file import would_take
 from jaxroof.views.text.answers.sweep import answer
 
 

@@ -9,8 +9,7 @@ from jaxroof.cli.actions.dry_run import print_dry_run
 from jaxroof.cli.actions.outputs import check_output, report_written, write_or_draw
 from jaxroof.cli.actions.search_options import SearchOptions
 from jaxroof.cli.progress import working
-from jaxroof.config.toml_reader import errors_in_file
-from jaxroof.config.uncertainty_file import read_uncertain
+from jaxroof.config.toml_reader import errors_in_file, read_uncertain
 from jaxroof.engine.runs.dry_run import dry_run_of_draws
 from jaxroof.engine.search.problem import check_search
 from jaxroof.engine.search.search import search

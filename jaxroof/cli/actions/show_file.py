@@ -15,10 +15,8 @@ from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.actions.show import show_size
 from jaxroof.cli.entries import entry_rows, print_entries
 from jaxroof.config import design_file as designs
-from jaxroof.config.run_sweep import lengths_of
-from jaxroof.config.sweep_file import Sweep, read_sweep
-from jaxroof.config.toml_reader import errors_in_file, load
-from jaxroof.config.uncertainty_file import read_uncertain
+from jaxroof.config.sweep_file import Sweep, lengths_of, read_sweep
+from jaxroof.config.toml_reader import errors_in_file, load, read_uncertain
 from jaxroof.errors import refusal
 from jaxroof.records import units
 

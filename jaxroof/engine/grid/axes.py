@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxroof.engine.grid.spacing import Between, Spacing, Values, listed_values, number_column
-from jaxroof.errors import refusal, unknown
+from jaxroof.errors import refusal
 from jaxroof.records import checked_values, field_at, is_quantity, leaves, replace_at
 from jaxroof.settings import (
     Named,
@@ -18,7 +18,6 @@ from jaxroof.settings import (
     choices_of,
     fields_of,
     is_pair,
-    known_paths,
     named_record,
 )
 
@@ -88,7 +87,6 @@ def read_axes(
     """
     if not isinstance(axes, Mapping):
         return list(axes or ())
-    check_paths(inputs, axes, recipe)
     read = list(before)
     own, made = paths_of(axes), {*paths_of(axes), *given}
     for key, values in axes.items():
@@ -174,19 +172,6 @@ def fill_from_axes(inputs: Any, axes: Sequence[Axis]) -> Any:
     lost = [path for path in known if path.startswith(named) and path not in columns]
     inputs = replace_all(inputs, dict.fromkeys(lost)) if named else inputs
     return replace_all(inputs, {p: c[0] for p, c in columns.items() if p not in known})
-
-
-def check_paths(inputs: Any, axes: AxisValues | None, recipe: Any = None) -> None:
-    """Check that no axis path puts a top-level field inside a record (``plan.global_batch``).
-
-    Raises: InputError that suggests the correct path.
-    """
-    beside = [*(field.name for field in dataclasses.fields(inputs)), *choices_of(recipe)]
-    known = known_paths(type(inputs))
-    for path in sorted(paths_of(axes)):
-        record, _, name = path.rpartition(".")
-        if record and name in beside and path not in known:
-            raise unknown("", path, f"field of {type(inputs).__name__}", [name])
 
 
 def _axis(

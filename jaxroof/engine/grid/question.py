@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from jaxroof.engine.grid.axes import (
     Axis,
     AxisValues,
-    check_paths,
     fill_from_axes,
     paths_of,
     read_axes,
@@ -21,8 +20,14 @@ from jaxroof.engine.grid.dependencies import check_effective
 from jaxroof.errors import refusal
 from jaxroof.estimator import Estimator
 from jaxroof.records import checked
-from jaxroof.settings import apply_settings, by_path, choices_of, known_paths, no_field
-from jaxroof.settings import refuse_other_name as _refuse_other_name
+from jaxroof.settings import (
+    apply_settings,
+    by_path,
+    choices_of,
+    known_paths,
+    no_field,
+    refuse_other_name,
+)
 
 
 class Question(NamedTuple):
@@ -66,7 +71,6 @@ def ask(
             raise refusal(key, f"expected one number, given {shape} of them; several make an axis")
     found, recipe, axes, given = resolve(estimator, inputs, recipe, settings, axes, whole)
     found = checked(found)
-    check_paths(found, axes, recipe)
     read = read_axes(found, axes, recipe, estimator.names, given)
     return Question(estimator, fill_from_axes(found, read), recipe, read)
 
@@ -102,6 +106,7 @@ def resolve(
     chosen, axes = expanded(estimator, settings, axes, inputs)
     moved, given = paths_of(axes), {*chosen, *choices_of(recipe)}
     kind: Any = estimator.inputs
+    _check_axes(estimator, axes)
     if inputs is None:
         chosen = _with_first(estimator, chosen, axes)
     elif not all(hasattr(inputs, name) for name in getattr(kind, "__dataclass_fields__", ())):
@@ -152,15 +157,18 @@ def long_names(estimator: Estimator, settings: Mapping[str, Any]) -> dict[str, A
     return by_path({**short, **estimator.shorthand}, settings)
 
 
-def _with_first(estimator: Estimator, settings: Mapping[str, Any], axes: Any) -> dict[str, Any]:
-    """Return settings with the first record of each axis of names; a moved path must be known."""
-    moving, found = values_of(axes), dict(settings)
-    fields = known_paths(estimator.inputs)
-    choices = choices_of(estimator.recipe)
-    for key in moving:
+def _check_axes(estimator: Estimator, axes: Any) -> None:
+    """Check that every path that the axes vary is a field of the inputs or a choice."""
+    fields, choices = known_paths(estimator.inputs), choices_of(estimator.recipe)
+    for key in values_of(axes):
         if key not in fields and key not in choices:
-            _refuse_other_name(estimator.recipe, key)
+            refuse_other_name(estimator.recipe, key)
             raise no_field(estimator.inputs, key, [*choices, *fields])
+
+
+def _with_first(estimator: Estimator, settings: Mapping[str, Any], axes: Any) -> dict[str, Any]:
+    """Return settings with the first record of each axis of names."""
+    moving, found = values_of(axes), dict(settings)
     for key in estimator.names:
         values = moving.get(key)
         there = any(path == key or path.startswith(f"{key}.") for path in settings)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 
-from jaxroof.analyses.rerun_differences import Difference, Rerun
+from jaxroof.analyses.rerun import Difference, Rerun
 from jaxroof.errors import brief, listing
 
 MOST = 12  # results that are listed

@@ -219,7 +219,7 @@ def begun(home: pathlib.Path, monkeypatch) -> tuple:
         with pytest.raises(KeyboardInterrupt):
             run(home)
     path = str(home / "ring.zarr")
-    from jaxroof.config.run_sweep import job_of_file
+    from jaxroof.config.sweep_file import job_of_file
 
     return (job_of_file, (str(home / "sweep.toml"), True)), clusters._plan(path)[1], path
 

@@ -542,7 +542,7 @@ def test_where_nothing_fits_the_status_says_so(asked, tmp_path):
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_the_tables_of_the_tree_are_distributions(path):
-    from jaxroof.config.uncertainty_file import read_uncertain
+    from jaxroof.config.toml_reader import read_uncertain
 
     written = read_uncertain(path)["distributions"]
     inputs = dataclasses.replace(MACHINE, system=jr.training_system("b200-nvs8"))
