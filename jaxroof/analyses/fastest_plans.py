@@ -16,8 +16,8 @@ from jaxroof.engine.search.problem import check_top
 from jaxroof.engine.search.ranked_plans import Whole, as_variables, fields_of, ranked_plans
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.interval import REGIMES, inside, of_own_runs, reasons_outside
-from jaxroof.estimators.training.plan_time import plan_time
 from jaxroof.estimators.training.step import training
+from jaxroof.estimators.training.step_time import plan_time
 from jaxroof.records import with_named_absences
 from jaxroof.units import percent
 

@@ -8,7 +8,7 @@ import pytest
 
 import jaxroof as jr
 from jaxroof.analyses.training_question import training_step
-from jaxroof.estimators.training.plan_time import plan_time
+from jaxroof.estimators.training.step_time import plan_time
 from jaxroof.records import with_named_absences
 
 PLAN = {"data": 8, "tensor": 8, "pipeline": 4}
@@ -31,7 +31,7 @@ EXPERTS = "layers --model deepseek-v3 --system gb200-nvl72 --plan dp=8,ep=8 --se
 def test_the_rows_sum_to_the_layer_of_the_step(changed):
     data = jr.training_layers(SETTINGS, settings=changed)
     inputs, recipe = training_step(SETTINGS, None, changed)
-    time = plan_time(with_named_absences(inputs), recipe)
+    time = plan_time(with_named_absences(inputs), recipe).sharded
     assert float(data.time_forward.sum()) == pytest.approx(float(time.forward), rel=1e-11)
     assert float(data.time_backward.sum()) == pytest.approx(float(time.backward), rel=1e-11)
     assert float(data.share.sum()) == pytest.approx(1.0, rel=1e-12)

@@ -10,8 +10,10 @@ import pytest
 import jaxroof as jr
 from jaxroof.analyses.fastest_plans import OF_LAYER
 from jaxroof.config.toml_reader import read_uncertain
-from jaxroof.estimators.training.details import OPERATIONS
+from jaxroof.estimators.training.layer_operations import layer_operations
 from jaxroof.estimators.training.report import TrainingReport
+from jaxroof.estimators.training.step import training
+from jaxroof.records import with_named_absences
 
 SWEEPS = Path(jr.__file__).parents[1] / "sweeps" / "uncertain"
 
@@ -60,7 +62,8 @@ def test_a_part_of_a_step_is_called_alike_in_tables_sentences_and_pictures() -> 
     step = {one["words"] for one in parts}
     layer = {words for _, words in OF_LAYER.values()}
     assert {"element-wise kernels", "recomputation"} <= step & layer
-    operations = {words for words, _ in OPERATIONS.values()}
+    inputs = with_named_absences(training.example())
+    operations = {*layer_operations(inputs, training.recipe)}
     same = {"attention", "casts", "tensor messages", "context messages", "expert messages"}
     assert same <= layer & operations
 

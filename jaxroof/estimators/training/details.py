@@ -26,7 +26,6 @@ from jaxroof.estimators.training.inputs import TrainingInputs
 from jaxroof.estimators.training.layer_operations import (
     Operation,
     OperationReport,
-    Operations,
     layer_operations,
 )
 from jaxroof.estimators.training.legality import refuse_illegal, verdicts
@@ -50,38 +49,7 @@ from jaxroof.structure import results
 
 # ---- The operations of a layer ------------------------------------------------------------------
 
-PRODUCT, KERNEL, MESSAGE = "matrix product", "kernel", "message"
-AGAIN, WAIT = "computed again", "wait"  # and what else an operation may be
 LEAST = 1e-12  # share of the layer's time below which an operation takes none
-OPERATIONS = {  # of a layer: words, kind
-    "qkv": ("qkv", PRODUCT),
-    "query_down": ("latent of queries", PRODUCT),
-    "query_up": ("queries of their latent", PRODUCT),
-    "query": ("queries", PRODUCT),
-    "key_value_down": ("latent of keys and values", PRODUCT),
-    "key_value_up": ("keys and values of it", PRODUCT),
-    "attention": ("attention", KERNEL),
-    "output": ("attention output", PRODUCT),
-    "up": ("MLP up", PRODUCT),
-    "down": ("MLP down", PRODUCT),
-    "shared_up": ("shared experts up", PRODUCT),
-    "shared_down": ("shared experts down", PRODUCT),
-    "router": ("router", PRODUCT),
-    "router_scores": ("router scores", KERNEL),
-    "permutation": ("permutation of tokens", KERNEL),
-    "routed_up": ("routed experts up", PRODUCT),
-    "routed_activation": ("activation of experts", KERNEL),
-    "routed_down": ("routed experts down", PRODUCT),
-    "routed_cast": ("casts of experts", KERNEL),
-    "elementwise": ("element-wise kernels", KERNEL),
-    "cast": ("casts", KERNEL),
-    "tensor": ("tensor messages", MESSAGE),
-    "context": ("context messages", MESSAGE),
-    "exchange": ("expert messages", MESSAGE),
-    "recompute": ("recomputation", AGAIN),
-    "launch_limit": ("launch limit", WAIT),
-    "fsdp": ("FSDP messages", MESSAGE),
-}
 
 
 def layer_rows(inputs: TrainingInputs, recipe: TrainingRecipe) -> Rows:
@@ -89,7 +57,7 @@ def layer_rows(inputs: TrainingInputs, recipe: TrainingRecipe) -> Rows:
     inputs = with_named_absences(inputs)
     found = layer_operations(inputs, recipe)
     least = LEAST * sum(map(_seconds, found.values()))
-    names = [name for name in OPERATIONS if _takes(found, name, least)]
+    names = [name for name, one in found.items() if np.any(_seconds(one) > least)]
     rows = [found[name] for name in names]
     every = {
         "time_forward": _column([row.time.forward for row in rows]),
@@ -104,15 +72,10 @@ def layer_rows(inputs: TrainingInputs, recipe: TrainingRecipe) -> Rows:
     with np.errstate(all="ignore"):
         every["peak_share"] = np.where(flops > 0.0, flops / (time * peak), np.nan)
     columns = {name: Column(values, ("operation",)) for name, values in every.items()}
-    labels = zip(*(OPERATIONS[name] for name in names), strict=True)
-    abouts = {"operation": "Operation of a layer", "kind": "What an operation is"}
-    for (name, doc), some in zip(abouts.items(), labels, strict=True):
-        columns[name] = Column(list(some), ("operation",), {"long_name": doc}, label=True)
+    labels = {"Operation of a layer": names, "What an operation is": [row.kind for row in rows]}
+    for name, (doc, some) in zip(("operation", "kind"), labels.items(), strict=True):
+        columns[name] = Column(some, ("operation",), {"long_name": doc}, label=True)
     return Rows(columns, {"picture": "layer_bars"})
-
-
-def _takes(found: Operations, name: str, least: Any) -> bool:
-    return name in found and bool(np.any(_seconds(found[name]) > least))
 
 
 def _seconds(operation: Operation) -> Any:

@@ -17,19 +17,21 @@ from jaxroof.estimators.training.layer_time import (
     recomputed,
     with_fsdp,
 )
-from jaxroof.estimators.training.plan_time import timed
 from jaxroof.estimators.training.recipe import TrainingRecipe, modules_of
+from jaxroof.estimators.training.step_time import timed
 from jaxroof.records import Number, quantity, record
 
 
 class Operation(NamedTuple):
     """Seconds and FLOP of one operation, of one layer and microbatch on one accelerator."""
 
+    kind: str
     time: Passes
     flops: Passes = Passes(0.0, 0.0)
 
 
 Operations = dict[str, Operation]
+KERNEL, MESSAGE = "kernel", "message"
 
 
 @record
@@ -50,48 +52,48 @@ def layer_operations(inputs: TrainingInputs, recipe: TrainingRecipe) -> Operatio
     """Return every operation of an average layer; their times sum to the layer's.
 
     Assumes: a layer is the mean of dense and routing ones, so that what one of the kinds has counts
-    with its share of the layers; ``launch_limit`` is what waiting for the host adds, ``fsdp`` what
-    of its messages nothing hides.
+    with its share of the layers; the launch limit is what waiting for the host adds, messages are
+    what nothing hides of them.
     Source: docs/models/training_step_today.md, sections 4 and 11.
     """
     work = timed(inputs, recipe)
     done = layer_work(work, modules_of(recipe))
     software, parts, time = work.software, done.parts, layer_time(done)
     named = {n: o for n, o in done.operations.items() if o.operation.time != "elementwise"}
-    found = {name: Operation(one.time, _flops(one, work)) for name, one in named.items()}
+    found = {name: _alone(one, work) for name, one in named.items()}
     again = sum(one.flops.forward for one in found.values())
-    if "down" in found:
-        again = again - software.early_stop * found["down"].flops.forward
+    if "MLP down" in found:
+        again = again - software.early_stop * found["MLP down"].flops.forward
     some = sum(found[name].flops.forward for name in done.repeated if name in found)
     whole, modules_again = recomputed(work)
     again = whole * again + modules_again * some
     sharded = with_fsdp(work, time, mean_weights(work.model, work.plan))
     return found | {
-        "elementwise": Operation(parts["elementwise"]),
-        "cast": Operation(parts["cast"]),
-        "tensor": Operation(parts["tensor_comm"]),
-        "context": Operation(parts["context_comm"]),
-        "exchange": Operation(parts["expert_comm"]),
-        "recompute": Operation(Passes(0.0, done.again), Passes(0.0, again)),
-        "launch_limit": Operation(_less(time, done.busy)),
-        "fsdp": Operation(_less(sharded, time)),
+        "element-wise kernels": Operation(KERNEL, parts["elementwise"]),
+        "casts": Operation(KERNEL, parts["cast"]),
+        "tensor messages": Operation(MESSAGE, parts["tensor_comm"]),
+        "context messages": Operation(MESSAGE, parts["context_comm"]),
+        "expert messages": Operation(MESSAGE, parts["expert_comm"]),
+        "recomputation": Operation("computed again", Passes(0.0, done.again), Passes(0.0, again)),
+        "launch limit": Operation("wait", _less(time, done.busy)),
+        "FSDP messages": Operation(MESSAGE, _less(sharded, time)),
     }
 
 
-def _flops(one: OperationTime, work: Work) -> Passes:
-    """Return the FLOP of an operation; gradients of a product take twice those of its forward."""
+def _alone(one: OperationTime, work: Work) -> Operation:
+    """Return one operation; gradients of a product take twice the FLOP of its forward pass."""
     operation, tokens = one.operation, work.tokens
     if operation.flops is not None:
-        return operation.flops(work)
+        return Operation(KERNEL, one.time, operation.flops(work))
     if operation.matrix is None:
-        return Passes(0.0, 0.0)
+        return Operation(KERNEL, one.time)
     columns, inner = on_rank(operation.matrix, work.plan)
     rows = tokens.group
     if operation.time == "experts":  # as many as if no rank shared an expert
         rows = tokens.rank * operation.matrix.met
         columns, inner = operation.matrix.outputs, operation.matrix.inputs
     forward = one.share * 2.0 * rows * columns * inner
-    return Passes(forward, 2.0 * forward)
+    return Operation("matrix product", one.time, Passes(forward, 2.0 * forward))
 
 
 def _less(whole: LayerTime | Sharded | Passes, part: LayerTime | Passes) -> Passes:

@@ -122,8 +122,8 @@ def layer_work(work: Work, modules: frozenset[Module]) -> LayerWork:
     sent = parts["tensor_comm"].forward
     some = sum(_again(operations[name], sent) for name in repeated)
     again = forward
-    if "down" in operations:
-        again = again - software.early_stop * operations["down"].time.forward
+    if "MLP down" in operations:
+        again = again - software.early_stop * operations["MLP down"].time.forward
     whole, modules_again = recomputed(work)
     again = whole * again + modules_again * some
     backward = sum(part.backward for part in parts.values()) + again

@@ -128,8 +128,8 @@ def _prediction(model: MemoryModel) -> Number:
 
     Source: docs/models/parameters_flops_memory.md, section 3, convention megatron_mtp.
     """
-    modules, hidden, norms = model.mtp_layers, model.hidden, attention(model).get("latent_norms")
-    latent = weights(norms).replicated if norms else 0.0
+    modules, hidden = model.mtp_layers, model.hidden
+    latent = weights(attention(model)["norms of latents"]).replicated
     matrices = last_layer(model)[1] - hidden * model.experts
     one = matrices + model.vocabulary * hidden + 2.0 * hidden * hidden + 3.0 * hidden
     scores = score_width(model) * halved_context(model.sequence, 0.0 * model.window)

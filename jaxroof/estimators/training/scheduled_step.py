@@ -11,15 +11,13 @@ import numpy as np
 from jaxroof.estimators.training.inputs import TrainingInputs
 from jaxroof.estimators.training.layer.operation import Work
 from jaxroof.estimators.training.memory_step import groups
-from jaxroof.estimators.training.offload_time import offload_time
-from jaxroof.estimators.training.plan_time import timed
 from jaxroof.estimators.training.planned import planned
 from jaxroof.estimators.training.recipe import Schedule as Held
-from jaxroof.estimators.training.recipe import TrainingRecipe, modules_of
+from jaxroof.estimators.training.recipe import TrainingRecipe
 from jaxroof.estimators.training.stage_memory import stage_memory
 from jaxroof.estimators.training.stage_time import late, send_time, stage_layers
 from jaxroof.estimators.training.step import interval
-from jaxroof.estimators.training.step_time import StepTime, layer_parts, whole_step
+from jaxroof.estimators.training.step_time import StepTime, plan_time, timed
 from jaxroof.formulas.arithmetic import largest, where
 from jaxroof.records import Number, quantity, record
 from jaxroof.schedules import clock, table
@@ -95,8 +93,7 @@ def scheduled_step(
     Units: -> [s], [B].
     Source: docs/models/training_step_today.md, sections 5 to 7.
     """
-    work = timed(inputs, recipe)
-    time = whole_step(work, layer_parts(work, modules_of(recipe)), recipe.schedule)
+    work, time = timed(inputs, recipe), plan_time(inputs, recipe)
     each = stage_seconds(work, time, layout_of(pipeline))
     own = own_sends(inputs, pipeline)
     visits = stage_visits(pipeline, each, own is Sends.BLOCKING)
@@ -110,7 +107,7 @@ def scheduled_step(
         clock.Costs(*(pace * one for one in costs)),
         clock.VisitTimes(*(pace * one for one in times)),
     )
-    update = time.update + offload_time(inputs, recipe)
+    update = time.update + time.offload
     step_time = largest(visits.times.clock) + time.data_comm + update
     idle = step_time - visits.times.busy - time.data_comm - update
     every: Any = np.ones(pipeline.devices)

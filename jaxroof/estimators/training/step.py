@@ -20,9 +20,7 @@ from jaxroof.estimators.training.memory_step import (
 )
 from jaxroof.estimators.training.memory_step import example as example_of_memory
 from jaxroof.estimators.training.model_flops import token_flops
-from jaxroof.estimators.training.offload_time import offload_time
 from jaxroof.estimators.training.own_plan import USUAL, close, why_not
-from jaxroof.estimators.training.plan_time import layer, time_of_layers
 from jaxroof.estimators.training.planned import PlannedStep, planned
 from jaxroof.estimators.training.plans import DEGREES, alike, plans, reasons
 from jaxroof.estimators.training.precision import expand_settings
@@ -30,7 +28,12 @@ from jaxroof.estimators.training.rates import chip_of
 from jaxroof.estimators.training.recipe import TrainingRecipe
 from jaxroof.estimators.training.report import TrainingReport
 from jaxroof.estimators.training.stage_time import ROUTES, SHORTER, late, stage_layers
-from jaxroof.estimators.training.step_time import LayerParts, StepTime
+from jaxroof.estimators.training.step_time import (
+    LayerParts,
+    StepTime,
+    layer,
+    time_of_layers,
+)
 from jaxroof.formulas.arithmetic import larger, where
 from jaxroof.records import Number, value_or
 
@@ -52,8 +55,7 @@ def step(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerParts) -
     asked = planned(inputs, recipe)
     memory, _, host = fullest(asked, recipe)
     time = time_of_layers(inputs, recipe, layer)
-    offloaded = offload_time(inputs, recipe)
-    total = time.step_time + offloaded
+    total = time.step_time + time.offload
     within, place = interval(inputs, total)
     allowed = {
         **verdicts(asked, recipe),
@@ -76,7 +78,7 @@ def step(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerParts) -
         memory=memory.device,
         host=host,
         **groups(memory),
-        **times(asked, time, offloaded),
+        **times(asked, time),
         **allowed,
         feasible=all_of(allowed),
     )
@@ -84,7 +86,8 @@ def step(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerParts) -
 
 def time_alone(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerParts) -> Number:
     """Return the step time alone, that of the report [s]."""
-    return time_of_layers(inputs, recipe, layer).step_time + offload_time(inputs, recipe)
+    time = time_of_layers(inputs, recipe, layer)
+    return time.step_time + time.offload
 
 
 def least_time(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerParts) -> Number:
@@ -141,7 +144,7 @@ def own_runs(chip: Chip) -> bounds.OwnRuns:
     return bounds.OwnRuns(chip.own_dense_16_bit, chip.own_dense_8_or_4_bit, chip.own_experts)
 
 
-def times(asked: PlannedStep, time: StepTime, offloaded: Number) -> dict[str, Number]:
+def times(asked: PlannedStep, time: StepTime) -> dict[str, Number]:
     """Return the parts of the step time; those of a stage are of the mean one.
 
     M (n / p) x part of a layer, of n layers in p stages and M microbatches
@@ -164,7 +167,7 @@ def times(asked: PlannedStep, time: StepTime, offloaded: Number) -> dict[str, Nu
         "time_bubble": stages.bubble,
         "time_pipeline": stages.sends,
         "time_data": time.data_comm,
-        "time_update": time.update + offloaded,
+        "time_update": time.update + time.offload,
     }
 
 

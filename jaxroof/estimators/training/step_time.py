@@ -1,10 +1,11 @@
-"""Seconds of one optimizer step of today's training, and their parts.
+"""Seconds of one optimizer step of today's training: rates, a layer, stages, messages, the step.
 
 Source: docs/models/training_step_today.md.
 """
 
 from typing import NamedTuple
 
+from jaxroof.estimators.training.inputs import TrainingInputs
 from jaxroof.estimators.training.layer.operation import Tokens, Work
 from jaxroof.estimators.training.layer.sums import LayerWeights, mean_weights
 from jaxroof.estimators.training.layer_time import (
@@ -12,9 +13,13 @@ from jaxroof.estimators.training.layer_time import (
     Sharded,
     layer_time,
     layer_work,
+    tokens_of,
     with_fsdp,
 )
-from jaxroof.estimators.training.recipe import Module, Schedule
+from jaxroof.estimators.training.memory_model import memory_model
+from jaxroof.estimators.training.planned import BatchPlan, batch_plan
+from jaxroof.estimators.training.rates import rates, software_of
+from jaxroof.estimators.training.recipe import TrainingRecipe, exchange_of, modules_of
 from jaxroof.estimators.training.stage_time import (
     ROUTES,
     Ends,
@@ -26,8 +31,9 @@ from jaxroof.estimators.training.stage_time import (
 )
 from jaxroof.formulas.arithmetic import larger, smaller, where
 from jaxroof.formulas.network import all_reduce, at_full_rate, beside, gather, placed
-from jaxroof.records import Number
+from jaxroof.records import Number, value_or
 
+HOST_BANDWIDTH = 64e9  # [B/s] of a PCIe 5 x16 link, one direction, where a system has no other
 UPDATE_BYTES = 42.0  # that the update of a parameter moves
 
 
@@ -52,7 +58,8 @@ class StepTime(NamedTuple):
     stages: StageTime
     data_comm: Number
     optimizer: Number
-    step_time: Number
+    step_time: Number  # without offload
+    offload: Number
 
     @property
     def update(self) -> Number:
@@ -61,20 +68,80 @@ class StepTime(NamedTuple):
         return self.step_time - (stages.steady + stages.bubble + stages.sends + self.data_comm)
 
 
-def layer_parts(work: Work, modules: frozenset[Module]) -> LayerParts:
-    """Return the times of one layer, of embedding and of head, one microbatch."""
-    return LayerParts(work.tokens, layer_time(layer_work(work, modules)), ends(work))
+def plan_time(inputs: TrainingInputs, recipe: TrainingRecipe) -> StepTime:
+    """Return the step time of every plan of the inputs, and its parts.
+
+    Assumes: the time of offload is not in it.
+    Source: docs/models/training_step_today.md.
+    """
+    fields = {name: getattr(inputs.plan, name) for name in LAYER}
+    return time_of_layers(inputs, recipe, layer(inputs, recipe, **fields))
 
 
-def whole_step(work: Work, parts: LayerParts, schedule: Schedule) -> StepTime:
-    """Return the seconds of one optimizer step from those of its parts.
+def layer(
+    inputs: TrainingInputs,
+    recipe: TrainingRecipe,
+    *,
+    tensor: Number,
+    context: Number,
+    exchange: Number,
+    expert: Number,
+    expert_tensor: Number,
+    microbatch: Number,
+    sequence_parallel: Number,
+    recompute: Number,
+) -> LayerParts:
+    """Return the times of one layer, of embedding and of head, one microbatch.
+
+    Thousands of plans share a few rows of it.
+    Units: degrees [1], microbatch [sequence] -> LayerParts [s].
+    Source: docs/models/training_step_today.md, sections 4, 5 and 11.
+    """
+    plan = BatchPlan(  # which no time of a layer depends on in its other fields
+        tensor=tensor,
+        context=context,
+        exchange=exchange_of(recipe, exchange),
+        expert=expert,
+        expert_tensor=expert_tensor,
+        microbatch=microbatch,
+        sequence_parallel=sequence_parallel,
+        recompute=recompute,
+    )
+    work = _work(inputs, plan, recipe)
+    return LayerParts(work.tokens, layer_time(layer_work(work, modules_of(recipe))), ends(work))
+
+
+LAYER = (
+    *("tensor", "context", "exchange", "expert", "expert_tensor"),
+    *("microbatch", "sequence_parallel", "recompute"),
+)
+
+
+def timed(inputs: TrainingInputs, recipe: TrainingRecipe, tokens: Tokens | None = None) -> Work:
+    """Return what the times of the plans of the inputs follow from; ``tokens`` are theirs."""
+    return _work(inputs, batch_plan(inputs, recipe), recipe, tokens)
+
+
+def _work(
+    inputs: TrainingInputs, plan: BatchPlan, recipe: TrainingRecipe, tokens: Tokens | None = None
+) -> Work:
+    software = software_of(inputs, recipe)
+    model, speed = memory_model(inputs.model, recipe), rates(inputs, software)
+    if tokens is None:
+        tokens = tokens_of(model, plan, speed)
+    return Work(model, plan, speed, software, tokens)
+
+
+def time_of_layers(inputs: TrainingInputs, recipe: TrainingRecipe, parts: LayerParts) -> StepTime:
+    """Return the step time of plans whose layers are timed.
 
     t = steady + bubble + pipeline sends + data-parallel messages + optimizer + step
 
     Assumes: copies of the weights that several routes through the layers have are replicas.
     Source: docs/models/training_step_today.md, section 7.
     """
-    _, time, edges = parts
+    tokens, time, edges = parts
+    work, schedule = timed(inputs, recipe, tokens), recipe.schedule
     weights = mean_weights(work.model, work.plan)
     sharded = with_fsdp(work, time, weights)
     stages = stage_time(work, sharded, edges, schedule)
@@ -83,7 +150,8 @@ def whole_step(work: Work, parts: LayerParts, schedule: Schedule) -> StepTime:
     update = optimizer(work, weights, stages.end_layers, replicas)
     total = stages.steady + stages.bubble + stages.sends + messages + update
     step = total + work.rates.step
-    return StepTime(time, edges, sharded, stages, messages, update, step)
+    offload = offload_time(inputs, work, weights)
+    return StepTime(time, edges, sharded, stages, messages, update, step, offload)
 
 
 def data_messages(
@@ -153,3 +221,25 @@ def optimizer(work: Work, weights: LayerWeights, layers: Number, replicas: Numbe
     moved = where(zero > 1.5, whole * (UPDATE_BYTES + 8.0) / replicas, plain)
     moved = moved + layers * experts * (UPDATE_BYTES / owned + 8.0)
     return moved / work.rates.plain.memory
+
+
+def offload_time(inputs: TrainingInputs, work: Work, weights: LayerWeights) -> Number:
+    """Return the seconds by which a step is longer whose optimizer states lie in host memory.
+
+    t = o n ((g + w) / B + 42 / H), n parameters that a rank of the mean stage updates
+
+    Assumes: nothing hides the link (B) or the host's update (H of host memory, an accelerator);
+    the update on the accelerator stays counted, so that this is not too low; activations that are
+    offloaded are hidden. No measured run offloads.
+    Source: Ren et al. 2021 (arXiv 2101.06840), section 4: what moves is one copy of gradients and
+    weights, and the host updates.
+    """
+    model, plan, states = work.model, work.plan, inputs.states
+    layers, _, _ = stage_layers(model, plan)
+    each, replicas = layers / plan.pipeline, plan.data * plan.context
+    dense = (each * weights[0] + model.vocabulary * model.hidden) / plan.tensor
+    sharded, experts = plan.zero_stage > 0.5, expert_replicas(work, replicas)
+    own = dense / where(sharded, replicas, 1.0) + each * weights[1] / where(sharded, experts, 1.0)
+    link = value_or(inputs.system.pcie_bandwidth, HOST_BANDWIDTH)
+    moved = (states.weight_bytes + states.gradient_bytes) / link
+    return plan.offload_optimizer * own * (moved + UPDATE_BYTES / inputs.shared.host_memory)

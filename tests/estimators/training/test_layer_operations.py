@@ -16,26 +16,28 @@ from jaxroof.estimators.training.layer.operation import Cut, products, weights
 from jaxroof.estimators.training.layer.sums import groups, mean_weights
 from jaxroof.estimators.training.layer_operations import layer_operations
 from jaxroof.estimators.training.layer_time import layer_work
-from jaxroof.estimators.training.plan_time import plan_time, timed
 from jaxroof.estimators.training.recipe import AttentionKernel, Module, Selective, TrainingRecipe
 from jaxroof.estimators.training.step import training
+from jaxroof.estimators.training.step_time import plan_time, timed
 from jaxroof.records import with_named_absences
 from jaxroof.settings import choose
 
 RTOL = 1e-10
-ROUTED = ("router", "router_scores", "permutation")
-ROUTED += ("routed_up", "routed_activation", "routed_down", "routed_cast")
-ATTENTION = ("qkv", "query_down", "query_up", "query", "key_value_down", "key_value_up")
+ROUTED = ("router", "router scores", "permutation of tokens", "casts of experts")
+ROUTED += ("routed experts up", "activation of experts", "routed experts down")
+ATTENTION = ("qkv", "latent of queries", "queries of their latent", "queries")
+ATTENTION += ("latent of keys and values", "keys and values of it", "attention output")
+MLPS = ("MLP up", "MLP down", "shared experts up", "shared experts down")
 PARTS = {  # of the sheet: operations that sum to it, both directions
     "attention": ("attention",),
-    "elementwise": ("elementwise",),
-    "cast": ("cast",),
-    "recompute": ("recompute",),
-    "expert_comm": ("exchange",),
+    "elementwise": ("element-wise kernels",),
+    "cast": ("casts",),
+    "recompute": ("recomputation",),
+    "expert_comm": ("expert messages",),
     "experts": ROUTED,
-    "matmul": (*ATTENTION, "output", "up", "down", "shared_up", "shared_down"),
+    "matmul": (*ATTENTION, *MLPS),
 }
-PRODUCTS = (*PARTS["matmul"], "router", "routed_up", "routed_down")
+PRODUCTS = (*PARTS["matmul"], "router", "routed experts up", "routed experts down")
 every_model = pytest.mark.parametrize("name", catalog.names("architectures"))
 
 
@@ -60,7 +62,7 @@ def test_the_rows_sum_to_the_layers_of_the_sheet_and_to_its_parts(kind):
         forward, backward = of_ways(found.values())
         np.testing.assert_allclose(forward, expected["forward"][places], rtol=RTOL)
         np.testing.assert_allclose(backward, expected["backward"][places], rtol=RTOL)
-        left = {"tensor", "context", "launch_limit", "fsdp"}
+        left = {"tensor messages", "context messages", "launch limit", "FSDP messages"}
         for part, names in PARTS.items():
             both = sum(of_ways([found[name] for name in names if name in found]))
             np.testing.assert_allclose(both, expected[part][places], rtol=RTOL, err_msg=part)
@@ -128,7 +130,9 @@ def test_a_tied_embedding_is_summed_over_the_end_stages_and_a_separate_one_is_no
 @every_model
 def test_queries_and_keys_are_rotated_where_no_positions_are_learned(name):
     given, learned = asked_of(name), asked_of(name, model={"positions": 1.0})
-    times = [layer_operations(*one)["elementwise"].time.forward for one in (given, learned)]
+    times = [
+        layer_operations(*one)["element-wise kernels"].time.forward for one in (given, learned)
+    ]
     assert (times[0] > times[1]) == (given[0].model.positions == 0.0)
 
 
@@ -190,9 +194,9 @@ def test_the_flop_done_again_are_those_of_the_modules(name):
             model, lambda one, some=modules: products(one) * bool({*one.again} & {*some})
         )
         expected = 2.0 * each * float(model.sequence) + float(found["attention"].flops.forward)
-        assert float(found["recompute"].flops.backward) == pytest.approx(expected, rel=1e-12)
+        assert float(found["recomputation"].flops.backward) == pytest.approx(expected, rel=1e-12)
     found = layer_operations(*asked_of(name, recompute=2.0))
-    again = found.pop("recompute").flops.backward
+    again = found.pop("recomputation").flops.backward
     assert float(again) == pytest.approx(float(sum(one.flops.forward for one in found.values())))
 
 

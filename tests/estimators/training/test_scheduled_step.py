@@ -9,7 +9,6 @@ import pytest
 from jaxroof import schedules
 from jaxroof.catalog.lookup import architecture_with_choices, training_system
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
-from jaxroof.estimators.training.plan_time import plan_time, timed
 from jaxroof.estimators.training.recipe import Schedule, TrainingRecipe
 from jaxroof.estimators.training.scheduled_step import (
     MEMORY,
@@ -20,6 +19,7 @@ from jaxroof.estimators.training.scheduled_step import (
 )
 from jaxroof.estimators.training.stage_time import late
 from jaxroof.estimators.training.step import training
+from jaxroof.estimators.training.step_time import plan_time, timed
 from jaxroof.records import with_named_absences
 from jaxroof.schedules import published
 from jaxroof.schedules.clock import Sends, layout_of, stage_visits

@@ -48,10 +48,10 @@ def attention(model: MemoryModel) -> Operations:
                 Saved("attention_scores", _scores, dropped=(Module.CORE_ATTENTION,)),
             ),
         ),
-        "output": Operation(
+        "attention output": Operation(
             "attention", Matrix(model.heads * value, model.hidden, Cut.ROWS), time="matmul"
         ),
-        "head_norms": Operation(
+        "norms of heads": Operation(
             "norms", vectors=Weights(replicated=model.head_norms * model.head_size)
         ),
     }
@@ -68,7 +68,7 @@ def _heads(model: MemoryModel) -> Operations:
             time="matmul",
             saved=(Saved("qkv", _queries, read=True),),
         ),
-        "attention_bias": Operation("biases", vectors=biases),
+        "biases of attention": Operation("biases", vectors=biases),
     }
 
 
@@ -85,17 +85,17 @@ def _latents(model: MemoryModel) -> Operations:
         )
 
     return {
-        "query_down": matrix(model.hidden, model.q_rank, Cut.WHOLE, ranked),
-        "query_up": matrix(model.q_rank, queries, Cut.COLUMNS, ranked, again=again),
-        "query": matrix(model.hidden, queries, Cut.COLUMNS, 1.0 - ranked),
-        "key_value_down": matrix(
+        "latent of queries": matrix(model.hidden, model.q_rank, Cut.WHOLE, ranked),
+        "queries of their latent": matrix(model.q_rank, queries, Cut.COLUMNS, ranked, again=again),
+        "queries": matrix(model.hidden, queries, Cut.COLUMNS, 1.0 - ranked),
+        "latent of keys and values": matrix(
             model.hidden,
             model.kv_rank + model.rope_size,
             Cut.WHOLE,
             1.0,
             saved=(Saved("latents", _both_latents, read=True),),
         ),
-        "key_value_up": matrix(
+        "keys and values of it": matrix(
             model.kv_rank,
             keys,
             Cut.COLUMNS,
@@ -103,7 +103,7 @@ def _latents(model: MemoryModel) -> Operations:
             again=again,
             saved=(Saved("qkv", _expanded, dropped=again, read=True),),
         ),
-        "latent_norms": Operation(
+        "norms of latents": Operation(
             "norms", vectors=Weights(replicated=model.q_rank + model.kv_rank)
         ),
     }

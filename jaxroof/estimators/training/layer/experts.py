@@ -40,7 +40,8 @@ def routed_mlp(model: MemoryModel) -> Operations:
     up = Matrix(hidden, gates * width, Cut.EXPERT_COLUMNS, *held)
     down = Matrix(width, hidden, Cut.EXPERT_ROWS, *held)
     activation = (*EXPERTS, Module.EXPERT_ACTIVATION)
-    each = model.experts * (gates * width + hidden)
+    of_experts = bias * model.experts * (gates * width + hidden)
+    biases = Weights(replicated=bias * model.experts, routed=of_experts)
     return shared_experts(model) | {
         "router": Operation(
             "router",
@@ -49,11 +50,11 @@ def routed_mlp(model: MemoryModel) -> Operations:
             kernel=_router,
             again=EXPERTS,
         ),
-        "router_scores": Operation(time="experts", kernel=_scores, again=EXPERTS),
-        "permutation": Operation(
+        "router scores": Operation(time="experts", kernel=_scores, again=EXPERTS),
+        "permutation of tokens": Operation(
             time="experts", kernel=_permutation, message=exchange, sent="expert_comm", again=EXPERTS
         ),
-        "routed_up": Operation(
+        "routed experts up": Operation(
             "experts",
             up,
             time="experts",
@@ -61,8 +62,8 @@ def routed_mlp(model: MemoryModel) -> Operations:
             again=EXPERTS,
             saved=(Saved("routed", _inputs, dropped=EXPERTS, read=True),),
         ),
-        "routed_activation": Operation(time="experts", kernel=_activation, again=activation),
-        "routed_down": Operation(
+        "activation of experts": Operation(time="experts", kernel=_activation, again=activation),
+        "routed experts down": Operation(
             "experts",
             down,
             time="experts",
@@ -74,8 +75,8 @@ def routed_mlp(model: MemoryModel) -> Operations:
                 Saved("router", _routing, dropped=EXPERTS),  # read where outputs are put back
             ),
         ),
-        "routed_cast": Operation(time="experts", kernel=_casts, again=EXPERTS),
-        "expert_bias": Operation("biases", vectors=Weights(0.0, bias * model.experts, bias * each)),
+        "casts of experts": Operation(time="experts", kernel=_casts, again=EXPERTS),
+        "biases of experts": Operation("biases", vectors=biases),
     }
 
 

@@ -26,8 +26,8 @@ def dense_mlp(model: MemoryModel) -> Operations:
     """Return the MLP of a layer that does not route."""
     bias = model.mlp_bias
     gates = 1.0 + model.gated
-    return mlp(model, model.feedforward, "", "mlp", "mlp", (Module.MLP,)) | {
-        "mlp_bias": Operation(
+    return mlp(model, model.feedforward, "MLP", "mlp", "mlp", (Module.MLP,)) | {
+        "biases of an MLP": Operation(
             "biases",
             vectors=Weights(bias * gates * model.feedforward, bias * model.hidden),
         ),
@@ -38,7 +38,7 @@ def shared_experts(model: MemoryModel) -> Operations:
     """Return the experts that every token meets."""
     modules = (Module.SHARED_EXPERTS, Module.EXPERTS)
     width = model.shared_feedforward
-    return mlp(model, width, "shared_", "shared_experts", "shared_expert", modules)
+    return mlp(model, width, "shared experts", "shared_experts", "shared_expert", modules)
 
 
 def mlp(
@@ -70,15 +70,15 @@ def mlp(
     up = Matrix(model.hidden, gates * width, Cut.COLUMNS)
     down = Matrix(width, model.hidden, Cut.ROWS)
     return {
-        f"{name}up": Operation(part, up, share=there, time="matmul", again=modules),
-        f"{name}activation": Operation(
+        f"{name} up": Operation(part, up, share=there, time="matmul", again=modules),
+        f"{name} activation": Operation(
             time="elementwise",
             kernel=activation,
             launched=there,
             again=modules,
             saved=(Saved(term, inside, dropped=modules, read=True),),
         ),
-        f"{name}down": Operation(
+        f"{name} down": Operation(
             part, down, share=there, time="matmul", halves=0.5 * there, again=modules
         ),
     }

@@ -132,7 +132,7 @@ class Operation(NamedTuple):
     saved: tuple[Saved, ...] = ()
 
 
-Operations = dict[str, Operation]
+Operations = dict[str, Operation]  # by the words for each
 
 
 HOLDERS = {  # of the parameters of a matrix, by who shares them
