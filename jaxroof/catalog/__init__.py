@@ -51,9 +51,6 @@ def names(kind: str) -> tuple[str, ...]:
 
     Raises:
         InputError: There is no such kind.
-
-    >>> names("mlps")
-    ('mlp-xs', 'mlp-small', 'mlp-medium', 'mlp-large', 'mlp-study')
     """
     return tuple(_published(kind))
 
@@ -120,11 +117,7 @@ def entry(
 
 
 def canonical(kind: str, name: str) -> str:
-    """Return the name of the entry that people call by a name, or the name itself.
-
-    >>> canonical("architectures", "llama3-405b")
-    'llama3.1-405b'
-    """
+    """Return the name of the entry that people call by a name, or the name itself."""
     return _aliases(kind).get(name.casefold(), name)
 
 
@@ -136,11 +129,7 @@ def _aliases(kind: str) -> dict[str, str]:
 
 
 def giving(kind: str, fields: Collection[str], like: str = "") -> str | None:
-    """Return a published entry that has the given fields: the nearest to a name, or the first.
-
-    >>> giving("systems", ["fast_domain", "slow_latency"], like="h100-sxn")
-    'h100-sxm'
-    """
+    """Return a published entry that has the given fields: the nearest to a name, or the first."""
     able = [name for name, written in _published(kind).items() if set(fields) <= set(written)]
     return nearest(like, able) or next(iter(able), None)
 
@@ -183,11 +172,7 @@ def _variants(base: str, table: dict[str, Any]) -> Iterator[tuple[str, dict[str,
 
 
 def is_file(name_or_path: str | os.PathLike[str] | Table) -> bool:
-    """Return whether an entry is given by a file of the user, not by its name.
-
-    >>> is_file("mine.toml"), is_file("h200-nvs8")
-    (True, False)
-    """
+    """Return whether an entry is given by a file of the user, not by its name."""
     if not isinstance(name_or_path, str):
         return True  # a path, or a table of a file
     return (
@@ -210,11 +195,7 @@ def _written(kind: str, name_or_path: object) -> tuple[str, dict[str, Any]]:
 
 
 def base_of(kind: str, name_or_path: str | os.PathLike[str] | Table) -> str | None:
-    """Return the published entry that an entry is or changes; None for a file without a base.
-
-    >>> base_of("systems", "h200-nvs8")
-    'h200-nvs8'
-    """
+    """Return the published entry that an entry is or changes; None for a file without a base."""
     if isinstance(name_or_path, Table):
         name, written = name_or_path
     else:

@@ -91,9 +91,6 @@ def mlp(name: str | os.PathLike[str], **fields: Any) -> Mlp:
     """Return an MLP from the catalogue, or from a TOML file given by path, with fields changed.
 
     Raises: InputError for an unknown name or field (with the nearest), or a value out of range.
-
-    >>> float(mlp("mlp-study", layers=8).hidden)
-    8192.0
     """
     entry = catalog.entry("mlps", name, units(Mlp), _optional(Mlp))
     return _record(Mlp, entry, name, fields)
@@ -168,9 +165,6 @@ def chip_name(system: Any) -> str:
     """Return the name of the chip of a system.
 
     Raises: InputError for a system whose chip is not calibrated, with those that are.
-
-    >>> chip_name("gb200-nvl72")
-    'blackwell'
     """
     entries = {name: catalog.describe("chips", name) for name in catalog.names("chips")}
     known = {one: name for name, written in entries.items() for one in written["systems"]}

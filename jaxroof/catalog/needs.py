@@ -46,9 +46,6 @@ def lacking(estimator: str, name: str, given: Collection[str]) -> list[str]:
     """Return the fields an estimator needs that neither a system nor the given fields provide.
 
     Empty for a file with keys that no published system has: the file's reader handles them.
-
-    >>> lacking("published", "tpu-v3", ["vector_flops", "fast_domain", "fast_bandwidth"])
-    ['fast_latency', 'slow_bandwidth', 'slow_latency']
     """
     written = catalog.describe("systems", name)
     known = {
@@ -91,11 +88,7 @@ def refuse(
 
 
 def answers(name: str) -> list[str]:
-    """Return the questions that a published system can answer, one word each.
-
-    >>> answers("gb200-nvl72")[0]
-    'training'
-    """
+    """Return the questions that a published system can answer, one word each."""
     written = catalog.describe("systems", name)
     calibrated = (catalog.describe("chips", chip)["systems"] for chip in catalog.names("chips"))
     found = ["training"] if any(name in systems for systems in calibrated) else []
@@ -107,9 +100,6 @@ def training_capacities(reported: bool = False) -> dict[str, float]:
     """Return the memory [B] of each accelerator that can be asked for a training step, ascending.
 
     ``reported`` says whether a step may fill what the device reports, where that is known.
-
-    >>> next(iter(training_capacities()))
-    'a100-40-sxm'
     """
     found: dict[str, float] = {}
     for name in catalog.names("systems"):
@@ -121,11 +111,7 @@ def training_capacities(reported: bool = False) -> dict[str, float]:
 
 
 def training_note(name: str) -> str:
-    """Return what a training step of today reads of a published system, empty where it has none.
-
-    >>> training_note("tpu-v4")
-    ''
-    """
+    """Return what a training step of today reads of a published system, empty where it has none."""
     written = catalog.describe("systems", name)
     if "training" not in answers(name):
         return ""

@@ -22,9 +22,6 @@ def software(name: str) -> Software:
     """Return a software of the catalogue.
 
     Raises: InputError with the nearest name.
-
-    >>> software("fsdp2").settings["zero_stage"]
-    3
     """
     written = catalog.describe("software", name)
     return Software(

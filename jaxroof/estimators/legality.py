@@ -1,13 +1,16 @@
-"""What a rule for legal plans is, and the rules that several estimators have.
+"""Rules for legal plans, and plans listed under them: columns of whole numbers, refusals counted.
 
 A rule takes the inputs and plan fields by name and uses only %, //, comparisons, & and |.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from jaxroof.estimator import reads
+from jaxroof.limits import check_memory, counted
 
 POWER_OF_TWO = 2.0**40  # every power of two that occurs here divides it
 
@@ -35,3 +38,59 @@ def pipeline_divides_layers(inputs: Any, *, pipeline: Any) -> Any:
 def data_divides_batch(inputs: Any, *, data: Any) -> Any:
     """Return whether every data rank gets the same whole number of sequences."""
     return inputs.global_batch % data == 0
+
+
+# ---- Lists of plans -----------------------------------------------------------------------------
+
+Columns = Mapping[str, np.ndarray]
+ONE = np.array([1])
+FEWER = "expected numbers with fewer divisors: fewer accelerators, a smaller batch"
+PLAN = 500  # bytes of a plan while plans are listed, sorted and compared
+
+
+def divisors(number: int) -> np.ndarray:
+    """Return the positive divisors of a whole number, ascending.
+
+    >>> divisors(12).tolist()
+    [1, 2, 3, 4, 6, 12]
+    """
+    low = np.arange(1, int(number**0.5) + 1)
+    low = low[number % low == 0]
+    return np.unique(np.concatenate([low, number // low]))
+
+
+def cross(rows: Columns, name: str, values: np.ndarray) -> Columns:
+    """Return the product of the rows with all values of a new column.
+
+    Raises: TooLarge where the product does not fit in memory.
+    """
+    count = len(next(iter(rows.values())))
+    tried = counted(count * len(values), "plan")
+    check_memory(f"{tried} to try", PLAN * count * len(values), FEWER)
+    crossed = {field: np.repeat(column, len(values)) for field, column in rows.items()}
+    return {**crossed, name: np.tile(values, count)}
+
+
+def rows_where(rows: Columns, mask: np.ndarray) -> Columns:
+    """Return the rows of a mask, or of an order."""
+    return {field: column[mask] for field, column in rows.items()}
+
+
+class Filter:
+    """Rules that each apply once their fields are known, and the rows that each refused."""
+
+    def __init__(self, inputs: Any, rules: Iterable[Rule]) -> None:
+        self.inputs, self.left = inputs, list(rules)
+        self.refused = {rule.name: 0 for rule in self.left}
+
+    def keep(self, rows: Columns) -> Columns:
+        """Return the rows that pass every rule whose fields are known now; count the others."""
+        known = [rule for rule in self.left if set(reads(rule.holds)) <= set(rows)]
+        for rule in known:
+            self.left.remove(rule)
+            allowed = np.asarray(rule.allows(self.inputs, rows))
+            if not allowed.all():
+                allowed = np.broadcast_to(allowed, len(next(iter(rows.values()))))
+                self.refused[rule.name] += int(np.sum(~allowed))
+                rows = rows_where(rows, allowed)
+        return rows

@@ -117,11 +117,7 @@ def visits(inputs: Any, name: str, run: Run) -> Rows:
 
 
 def side_by_side(
-    names: Sequence[str],
-    run: Run,
-    inputs: Any,
-    limit: float,
-    closed_form: float | None = None,
+    names: Sequence[str], run: Run, inputs: Any, limit: float, closed_form: float | None = None
 ) -> dict[str, Column]:
     """Return the results of all schedules over their names and devices.
 

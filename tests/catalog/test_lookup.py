@@ -376,11 +376,7 @@ REMEDY = "expected a value, or a published entry to change, such as base = 'gpt3
 B200 = "expected one of b200-nvs4, b200-nvs8, b200-nvs64, b200-next, b200-180-sxm, b200-book."
 WRONG = [  # kind, text of the file, what is said after "mine.toml: "
     ("models", SHAPE + "hedden = 1", "hedden: no such field of Model. Did you mean 'hidden'?"),
-    (
-        "models",
-        SHAPE + "zebra = 1",
-        f"zebra: no such field of Model; expected one of {SHAPES}.",
-    ),
+    ("models", SHAPE + "zebra = 1", f"zebra: no such field of Model; expected one of {SHAPES}."),
     ("models", "layers = 2\nhidden = 4", f"feedforward, heads, sequence: missing; {REMEDY}"),
     (
         "systems",

@@ -43,7 +43,7 @@ def test_collective_times(
 
 LINKS = network.Network((network.Tier(2.0, 2.0, 0.5), network.Tier(0.0, 1.0, 1.0)))
 ROWS = [  # collective, message [B], group, fast, expected [s], rtol, source
-    (network.study_gather, 8.0, 4.0, 2.0, 5.0, 1e-12, "section 4, rule 7, by hand: 3 + 1 + 1"),
+    (network.study_gather, 8.0, 4.0, 2.0, 5.0, 1e-12, "section 4, rule 7, by hand: 3 + 1 + 1")
 ]
 
 

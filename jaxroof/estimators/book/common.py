@@ -70,15 +70,7 @@ def shared(devices: Number) -> Number:
 # ---- Number formats and rates -------------------------------------------------------------------
 
 # Bytes of one element by number format.
-DTYPES = {
-    "fp32": 4.0,
-    "bf16": 2.0,
-    "fp16": 2.0,
-    "fp8": 1.0,
-    "int8": 1.0,
-    "fp4": 0.5,
-    "int4": 0.5,
-}
+DTYPES = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0, "fp4": 0.5, "int4": 0.5}
 
 
 @record

@@ -8,11 +8,7 @@ from typing import Any
 from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import System
 from jaxroof.estimators.answers import answers
-from jaxroof.estimators.book.common import (
-    both_ways,
-    rounded_up,
-    value_or,
-)
+from jaxroof.estimators.book.common import both_ways, rounded_up, value_or
 from jaxroof.formulas.arithmetic import larger, sqrt
 from jaxroof.records import Number, quantity, record
 

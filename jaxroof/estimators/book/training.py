@@ -260,11 +260,7 @@ training_bounds = answers(
     bounds_step,
     BoundsInputs,
     lambda: BoundsInputs(
-        system=named.system("tpu-v5p"),
-        feedforward=28672.0,
-        tokens=4e6,
-        chips=8960.0,
-        data_axes=2.0,
+        system=named.system("tpu-v5p"), feedforward=28672.0, tokens=4e6, chips=8960.0, data_axes=2.0
     ),
 )
 pipeline_hop = answers(
@@ -272,11 +268,7 @@ pipeline_hop = answers(
     hop_step,
     PipelineInputs,
     lambda: PipelineInputs(
-        system=named.system("tpu-v5p"),
-        hidden=8192.0,
-        tokens=65536.0,
-        stages=8.0,
-        microbatches=16.0,
+        system=named.system("tpu-v5p"), hidden=8192.0, tokens=65536.0, stages=8.0, microbatches=16.0
     ),
 )
 pods = answers(

@@ -11,11 +11,11 @@ import numpy as np
 
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Candidates, reads
-from jaxroof.estimators.enumeration import divisors
 from jaxroof.estimators.legality import (
     POWER_OF_TWO,
     Rule,
     data_divides_batch,
+    divisors,
     pipeline_divides_layers,
 )
 from jaxroof.estimators.mlp_pipeline.inputs import Inputs

@@ -18,14 +18,7 @@ from jaxroof.estimators.mlp_pipeline.costs import (
     send,
 )
 from jaxroof.estimators.mlp_pipeline.inputs import Inputs, Plan
-from jaxroof.estimators.mlp_pipeline.layers import (
-    Layer,
-    Layers,
-    boundary,
-    highest,
-    total,
-    widths,
-)
+from jaxroof.estimators.mlp_pipeline.layers import Layer, Layers, boundary, highest, total, widths
 from jaxroof.estimators.mlp_pipeline.recipe import (
     Choices,
     Gathers,

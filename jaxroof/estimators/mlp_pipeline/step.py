@@ -148,11 +148,7 @@ def _verdicts(inputs: Inputs, recipe: Recipe, choices: Choices, memory: Number) 
         verdicts[rule.name] = rule.allows(inputs, vars(plan))
     timesteps = 2.0 * (plan.microbatches + plan.pipeline - 1.0) * TABLED[choices.sends]
     holds = (plan.pipeline <= recipe.most_stages) & (timesteps <= recipe.most_timesteps)
-    return {
-        **verdicts,
-        "program_holds": holds,
-        "memory_fits": memory <= memory_limit(inputs),
-    }
+    return {**verdicts, "program_holds": holds, "memory_fits": memory <= memory_limit(inputs)}
 
 
 def memory_limit(inputs: Inputs) -> Number:

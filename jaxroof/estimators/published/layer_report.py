@@ -5,12 +5,7 @@ from collections import OrderedDict
 
 from jaxroof.estimators.published.inputs import Inputs
 from jaxroof.estimators.published.layer_time import timings
-from jaxroof.estimators.published.operations import (
-    LayerOperation,
-    Operations,
-    Ranks,
-    operations,
-)
+from jaxroof.estimators.published.operations import LayerOperation, Operations, Ranks, operations
 from jaxroof.estimators.published.recipe import Recipe
 from jaxroof.estimators.published.step import exposed_sync_times, step
 from jaxroof.estimators.published.step import published as estimator

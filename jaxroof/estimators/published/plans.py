@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxroof.errors import InputError
 from jaxroof.estimator import Candidates
-from jaxroof.estimators.enumeration import ONE, Columns, Filter, cross, divisors, rows_where
+from jaxroof.estimators.legality import ONE, Columns, Filter, cross, divisors, rows_where
 from jaxroof.estimators.published.inputs import Inputs, Plan
 from jaxroof.estimators.published.legality import RULES
 from jaxroof.estimators.published.recipe import Recipe, Split

@@ -26,13 +26,7 @@ from jaxroof.estimators.published.step import (
 from jaxroof.formulas.arithmetic import floor, largest, put, stack, where
 from jaxroof.records import Number, quantity, record, with_named_absences
 from jaxroof.schedules import clock, table
-from jaxroof.schedules.clock import (
-    Layout,
-    Sends,
-    StageSeconds,
-    layout_of,
-    stage_visits,
-)
+from jaxroof.schedules.clock import Layout, Sends, StageSeconds, layout_of, stage_visits
 
 
 class LayerCosts(NamedTuple):

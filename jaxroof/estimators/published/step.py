@@ -246,12 +246,7 @@ def example() -> Inputs:
         system=named.system("h200-nvs4"),
         gpus=2048.0,
         plan=Plan(
-            data=16.0,
-            tensor=4.0,
-            pipeline=32.0,
-            microbatch=1.0,
-            fast_data=1.0,
-            fast_tensor=4.0,
+            data=16.0, tensor=4.0, pipeline=32.0, microbatch=1.0, fast_data=1.0, fast_tensor=4.0
         ),
     )
 

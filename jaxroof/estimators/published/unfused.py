@@ -43,10 +43,7 @@ class Recipe:
 
 DIVIDED: dict[Variant, dict[str, tuple[str, ...]]] = {  # what of the model each degree divides
     Variant.TENSOR: {"tensor": ("heads", "feedforward", "sequence")},
-    Variant.SEQUENCE: {
-        "tensor": ("heads", "feedforward"),
-        "sequence": ("sequence", "feedforward"),
-    },
+    Variant.SEQUENCE: {"tensor": ("heads", "feedforward"), "sequence": ("sequence", "feedforward")},
 }
 
 

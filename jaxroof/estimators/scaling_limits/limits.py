@@ -152,10 +152,7 @@ def _fields(inputs: LimitsInputs) -> dict[str, Any]:
     }
 
 
-REPORTS = {
-    Detail.POINT: lambda inputs: LimitsReport(**_fields(inputs)),
-    Detail.THRESHOLDS: _marked,
-}
+REPORTS = {Detail.POINT: lambda inputs: LimitsReport(**_fields(inputs)), Detail.THRESHOLDS: _marked}
 
 limits = answers(
     "limits",

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from jaxroof.estimator import Candidates
-from jaxroof.estimators.enumeration import ONE, Columns, Filter, cross, divisors, rows_where
+from jaxroof.estimators.legality import ONE, Columns, Filter, cross, divisors, rows_where
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
 from jaxroof.estimators.training.legality import rules
 from jaxroof.estimators.training.recipe import EXCHANGES, Schedule, TrainingRecipe, exchange_of

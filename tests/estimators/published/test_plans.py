@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from places import ROOT
 
 import jaxroof as jr
-from jaxroof.estimators.enumeration import divisors
+from jaxroof.estimators.legality import divisors
 from jaxroof.estimators.published.legality import RULES
 from jaxroof.estimators.published.plans import plans
 
