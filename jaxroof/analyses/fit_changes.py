@@ -140,7 +140,7 @@ def changes_json(data: xr.Dataset) -> str:
     rows = zip(*(data[name].values.tolist() for name in ABOUT), strict=True)
     every = [dict(zip(ABOUT, row, strict=True)) for row in rows]
     known = [{name: None if v != v else v for name, v in row.items()} for row in every]
-    return json.dumps([row | {"set": json.loads(row["set"])} for row in known])
+    return json.dumps([row | {"set": json.loads(str(row["set"]))} for row in known])
 
 
 def cheapest_changes(asked: Question, most: int = MOST) -> tuple[Change, list[Change]]:
@@ -279,7 +279,7 @@ class _Search:
             places = np.flatnonzero((values[:, STAGED] == alike).all(axis=1))
             here = planned(with_points(inputs, values[places]), recipe)
             device[places] = np.max(memory_by_stage(here, recipe).device, axis=-1)
-            if there is not None and values[np.ix_(places, OFFLOADED)].any():
+            if there is not None and values[places][:, OFFLOADED].any():
                 host[places] = np.max(host_by_stage(here, recipe), axis=-1)
         time = step_times(with_points(inputs, values), recipe)
         fits = (device <= self.asked.capacity) & (host <= (np.inf if there is None else there))

@@ -128,7 +128,7 @@ def unchecked_question(
         raise refusal("system", text)
     inputs = replace_at(inputs, "plan.exchange", exchange_of(recipe, inputs.plan.exchange))
     inputs = _with_gpus(inputs, by_path)
-    refuse_too_large(inputs.plan)
+    refuse_too_large(inputs.plan)  # type: ignore[arg-type]
     division = _division(split, recipe, inputs)
     recipe = dataclasses.replace(recipe, selective=again.modules, layer_division=division)
     return Question(inputs, recipe, usable_memory(inputs.system), frozenset(given))

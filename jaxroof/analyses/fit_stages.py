@@ -90,7 +90,7 @@ def _joined(
         for axis in looped
         for path, some in axis.choices.items()
     }
-    coords = {**parts[0].coords, **labels}
+    coords: dict[Any, Any] = {**parts[0].coords, **labels}
     attrs = {"Conventions": "CF-1.11", "question": "fit_stages", "answer": "stages"}
     attrs["versions"] = json.dumps(versions())
     return xr.Dataset(found, {dim: coords[dim] for dim in (*dims, "stage")}, attrs)

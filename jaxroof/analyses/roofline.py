@@ -120,7 +120,7 @@ def _cases(
     called = [_called(name) for name in machines if name]
     unit = getattr(asked.recipe, "unit", None)
     on_vectors = chosen.get("unit", getattr(unit, "value", "")) == "vector"
-    found = []
+    found: list[tuple[str, Mapping[str, Any]]] = []
     for name in machines:
         for kind in kinds:
             held: dict[str, Any] = read_widths(asked, kind)
@@ -206,7 +206,7 @@ def _joined(parts: Mapping[str, xr.Dataset]) -> xr.Dataset:
     names, each = [*parts], [*parts.values()]
     if len(parts) == 1:
         return each[0].assign_coords({roofs.CASE: names[0]} if names[0] else {})
-    how = {"data_vars": "all", "coords": "minimal", "compat": "override"}
+    how: dict[str, Any] = {"data_vars": "all", "coords": "minimal", "compat": "override"}
     data = xr.concat(each, roofs.CASE, join="override", combine_attrs="override", **how)
     started = [json.loads(part.attrs["inputs"]) for part in each]
     same = {p: v for p, v in started[0].items() if all(s.get(p) == v for s in started)}

@@ -28,8 +28,10 @@ VISITS = {  # kind of visit: its kind as an event, its name
     BACKWARD: ("backward", "Backward"),
     WEIGHT: ("weight", "Weight gradient"),
 }
-EVENT = ("name", "kind", "phase", "device", "replica", "tensor", "stage", "microbatch")
-EVENT = (*EVENT, "start", "duration")
+EVENT = (
+    *("name", "kind", "phase", "device", "replica"),
+    *("tensor", "stage", "microbatch", "start", "duration"),
+)
 
 
 # ---- What is asked ------------------------------------------------------------------------------
@@ -161,9 +163,9 @@ def side_by_side(
     why = np.array([reasons.get(name, "") for name in names], dtype=np.str_)
     about = {"long_name": "Why a schedule does not allow the plan"}
     columns["reason"] = Column(why, ("schedule",), about)
-    names, devices = np.array(names, dtype=np.str_), np.arange(int(inputs.plan.pipeline))
+    labels, devices = np.array(names, dtype=np.str_), np.arange(int(inputs.plan.pipeline))
     for dim, places, words in (
-        ("schedule", names, "Schedule"),
+        ("schedule", labels, "Schedule"),
         ("device", devices, "Device of the pipeline"),
     ):
         columns[dim] = Column(places, (dim,), {"long_name": words}, label=True)

@@ -42,13 +42,13 @@ def build(name: str, devices: int, microbatches: int, chunks: int = 1) -> "Sched
         raise refusal(name, f"{said}, or the schedule {CHUNKED[0]!r}")
     from jaxroof.schedules import orders
 
-    sizes = (int(devices), int(microbatches))
-    _check_visits(name, *sizes, int(chunks))
+    devices, microbatches, chunks = int(devices), int(microbatches), int(chunks)
+    _check_visits(name, devices, microbatches, chunks)
     if name in LISTED:
-        sizes += (int(chunks),) if name in CHUNKED else ()
-        found: Schedule = getattr(orders, LISTED[name])(*sizes)
+        more = (chunks,) if name in CHUNKED else ()
+        found: Schedule = getattr(orders, LISTED[name])(devices, microbatches, *more)
     else:
-        found = orders.closed_form(name, *sizes)
+        found = orders.closed_form(name, devices, microbatches)
     for cells in (found.kind, found.stage, found.microbatch, found.handed):
         cells.flags.writeable = False  # all callers share it
     return found

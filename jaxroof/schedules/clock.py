@@ -171,7 +171,8 @@ def layout_of(pipeline: Schedule) -> Layout:
     ends = pipeline.after < 0
     taker = np.where(ends, pipeline.device, pipeline.device[pipeline.after])
     every = (pipeline.device, taker, pipeline.before < 0, ends)
-    return Layout(*(np.asarray(one, np.float64) for one in every), pipeline.routes)
+    device, taker, first, last = (np.asarray(one, np.float64) for one in every)
+    return Layout(device, taker, first, last, pipeline.routes)
 
 
 def stage_visits(pipeline: Schedule, seconds: StageSeconds, blocking: bool) -> Visits:

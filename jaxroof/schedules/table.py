@@ -159,7 +159,8 @@ def checked(schedule: Schedule) -> Schedule:
         raise refusal(schedule.name, f"{_words(visit)}{said}")
 
     for t, device in np.argwhere(schedule.kind != IDLE).tolist():
-        kind, stage, k = visit = tuple(int(cell[t, device]) for cell in cells)
+        kind, stage, k = (int(cell[t, device]) for cell in cells)
+        visit = (kind, stage, k)
         where = f" at timestep {t} of device {device}"
         if visit in found:
             refuse(visit, f" at timestep {found[visit]} and again{where}; expected each visit once")
@@ -167,10 +168,10 @@ def checked(schedule: Schedule) -> Schedule:
             refuse(visit, f"{where}: no such stage or microbatch")
         if schedule.device[stage] != device:
             refuse(visit, f"{where}; expected it on device {schedule.device[stage]}")
-        for other in _needs((kind, stage, k), givers, takers):
+        for other in _needs(visit, givers, takers):
             if found.get(other, t) >= t:
                 refuse(visit, f"{where}; expected {_words(other)} before it")
-        found[kind, stage, k] = t
+        found[visit] = t
     last = WEIGHT if schedule.split else BACKWARD
     for kind, stage, k in [*found]:
         if kind == FORWARD and (last, stage, k) not in found:
