@@ -21,7 +21,6 @@ from jaxroof.estimators.training.inputs import (
     StateSizes,
     TrainingPlan,
 )
-from jaxroof.estimators.training.layer.sums import Counts
 from jaxroof.estimators.training.planned import PlannedStep, planned
 from jaxroof.records import units
 from jaxroof.settings import choose
@@ -114,22 +113,18 @@ def recipe_of(chosen: dict[str, Any], model: choices.Recipe) -> choices.Training
     )
 
 
-def counts(m: Any) -> Counts:
-    """Return the parameters of a model by part, as section 2 of the sheet counts them."""
+def counts(m: Any) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    """Return the parameters of layers of each kind and of a norm, as section 2 counts them."""
     h, gates = m.hidden, 2 + m.gated
     norm = h * {"rmsnorm": 1, "layernorm": 2}[m.norm]
     sharded, replicated = _latent(m) if m.latent else _attention(m)
     replicated += m.norms_per_layer * norm
     inner = (1 + m.gated) if m.bias in ("all", "mlp") else 0
     outer = h if m.bias in ("all", "mlp") else 0
-    return Counts(
-        dense_sharded=float(sharded + gates * h * m.feedforward + inner * m.feedforward),
-        dense_replicated=float(replicated + outer),
-        routing_sharded=float(sharded + gates * h * m.shared_feedforward),
-        routing_replicated=float(replicated + h * m.experts),
-        routed=float(m.experts * gates * h * m.expert_feedforward),
-        norm=float(norm),
-    )
+    dense = (sharded + gates * h * m.feedforward + inner * m.feedforward, replicated + outer, 0)
+    routed = m.experts * gates * h * m.expert_feedforward
+    routing = (sharded + gates * h * m.shared_feedforward, replicated + h * m.experts, routed)
+    return dense, routing, norm
 
 
 def _attention(m: Any) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from jaxroof.estimators.training.activations import Terms, activations, sizes
 from jaxroof.estimators.training.layer.operation import Sizes
-from jaxroof.estimators.training.layer.sums import counts
+from jaxroof.estimators.training.layer.sums import layer_weights
 from jaxroof.estimators.training.planned import PlannedStep
 from jaxroof.estimators.training.recipe import AttentionKernel, TrainingRecipe
 from jaxroof.estimators.training.report import StageMemory
@@ -77,8 +77,7 @@ def fsdp2_memory(inputs: PlannedStep, recipe: TrainingRecipe, choices: Fsdp2Reci
     Assumes: an untied head; the vocabulary is not padded; one final norm without a bias.
     """
     model, plan, size = inputs.model, inputs.plan, sizes(inputs)
-    counted = counts(model)
-    block = counted.dense_sharded + counted.dense_replicated
+    block = layer_weights(model)[0].all
     tensor, end = plan.tensor, model.vocabulary * model.hidden
     ends = ENDS[choices.ends] * end
     sharded = 4.0 * _parameters(inputs, block) / (_shards(inputs) * tensor)

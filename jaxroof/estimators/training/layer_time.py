@@ -19,7 +19,7 @@ from jaxroof.estimators.training.layer.operation import (
     summed,
     times,
 )
-from jaxroof.estimators.training.layer.sums import LayerWeights, groups, share_of
+from jaxroof.estimators.training.layer.sums import MeanWeights, groups, share_of
 from jaxroof.estimators.training.memory_model import MemoryModel
 from jaxroof.estimators.training.rates import Rates
 from jaxroof.estimators.training.recipe import Module
@@ -232,7 +232,7 @@ class Sharded(NamedTuple):
     edge: Number
 
 
-def with_fsdp(work: Work, time: LayerTime, weights: LayerWeights) -> Sharded:
+def with_fsdp(work: Work, time: LayerTime, weights: MeanWeights) -> Sharded:
     """Return a layer's seconds with its weights gathered and its gradients scattered beside it.
 
     Assumes: groups span data and context ranks; one layer is gathered ahead; ZeRO 2 keeps the

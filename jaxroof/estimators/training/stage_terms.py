@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from jaxroof.estimators.training.activations import Terms
 from jaxroof.estimators.training.layer.operation import Sizes
-from jaxroof.estimators.training.layer.sums import LayerShapes, Shape, counts
+from jaxroof.estimators.training.layer.sums import LayerShapes, Shape, layer_weights, norm_weights
 from jaxroof.estimators.training.planned import PlannedStep
 from jaxroof.estimators.training.recipe import (
     CrossEntropy,
@@ -42,17 +42,18 @@ def layer_parameters(inputs: PlannedStep, recipe: TrainingRecipe) -> LayerParame
     Assumes: norms, the router and the down-projections of latent attention are replicated; whole
     experts on a rank, each cut by columns over the expert-tensor group.
     """
-    model, plan, found = inputs.model, inputs.plan, counts(inputs.model)
-    dense = found.dense_sharded / plan.tensor + found.dense_replicated
-    routing = found.routing_sharded / plan.tensor + found.routing_replicated
+    model, plan = inputs.model, inputs.plan
+    of_dense, of_routing = layer_weights(model)
+    dense = of_dense.sharded / plan.tensor + of_dense.replicated
+    routing = of_routing.sharded / plan.tensor + of_routing.replicated
     vocabulary = padded_vocabulary(inputs) * model.hidden / plan.tensor
     last = where(model.experts > 0.0, routing, dense)
     return LayerParameters(
         dense=dense,
         routing=routing,
-        routed=found.routed / (plan.expert * plan.expert_tensor),
+        routed=of_routing.routed / (plan.expert * plan.expert_tensor),
         vocabulary=vocabulary,
-        after=_after(inputs, recipe, vocabulary, last, found.norm),
+        after=_after(inputs, recipe, vocabulary, last, norm_weights(model)),
     )
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from jaxroof.estimators.training.inputs import TrainingInputs
 from jaxroof.estimators.training.layer.operation import Tokens, Work
-from jaxroof.estimators.training.layer.sums import LayerWeights, mean_weights
+from jaxroof.estimators.training.layer.sums import MeanWeights, mean_weights
 from jaxroof.estimators.training.layer_time import (
     LayerTime,
     Sharded,
@@ -155,7 +155,7 @@ def time_of_layers(inputs: TrainingInputs, recipe: TrainingRecipe, parts: LayerP
 
 
 def data_messages(
-    work: Work, layer: Sharded, weights: LayerWeights, layers: Number, replicas: Number
+    work: Work, layer: Sharded, weights: MeanWeights, layers: Number, replicas: Number
 ) -> Number:
     """Return the seconds of gradients and parameters between replicas that no work hides.
 
@@ -205,7 +205,7 @@ def expert_replicas(work: Work, replicas: Number) -> Number:
     return larger(replicas * plan.tensor / (plan.expert * plan.expert_tensor), 1.0)
 
 
-def optimizer(work: Work, weights: LayerWeights, layers: Number, replicas: Number) -> Number:
+def optimizer(work: Work, weights: MeanWeights, layers: Number, replicas: Number) -> Number:
     """Return the seconds of the update: 42 bytes a parameter that a rank updates, 8 a copy.
 
     Source: docs/models/training_step_today.md, sections 7 and 11.
@@ -223,7 +223,7 @@ def optimizer(work: Work, weights: LayerWeights, layers: Number, replicas: Numbe
     return moved / work.rates.plain.memory
 
 
-def offload_time(inputs: TrainingInputs, work: Work, weights: LayerWeights) -> Number:
+def offload_time(inputs: TrainingInputs, work: Work, weights: MeanWeights) -> Number:
     """Return the seconds by which a step is longer whose optimizer states lie in host memory.
 
     t = o n ((g + w) / B + 42 / H), n parameters that a rank of the mean stage updates

@@ -1,19 +1,29 @@
 """Parameters of every model of the catalogue, integer for integer."""
 
 import dataclasses
+import json
+from types import SimpleNamespace
 
 import pytest
+import training_memory as memory
 from architectures import architecture, rows
 
 import jaxroof as jr
 from jaxroof import catalog
 from jaxroof.estimators.training.layer.attention import attention
-from jaxroof.estimators.training.layer.sums import kinds, total_weights
-from jaxroof.estimators.training.memory_model import memory_model
+from jaxroof.estimators.training.layer.sums import (
+    groups,
+    layer_weights,
+    norm_weights,
+    total_weights,
+)
+from jaxroof.estimators.training.memory_model import MemoryModel, memory_model
 from jaxroof.estimators.training.model_size import size
 from jaxroof.estimators.training.recipe import Biases, Embeddings, Norm
+from jaxroof.records import units
 
 MODELS = {row["name"]: row for row in rows("models/models")}
+OUTSIDE = ("embedding", "head", "positions", "class_head", "extra")  # of the layers
 GOLDEN = {row["model"]: row for row in rows("training_today/parameters")}
 
 
@@ -34,10 +44,9 @@ def test_parts_are_golden(name):
     model, recipe = architecture(name)
     found = size(model, recipe)
     read = memory_model(model, recipe)
-    dense, routing = kinds(read)
+    dense, routing = layer_weights(read)
     layers = {"dense_layer": dense} | ({"moe_layer": routing} if model.experts else {})
     attended = total_weights(attention(read).values())
-    outside = ("embedding", "head", "positions", "class_head", "extra")
     last = recipe.norm is Norm.LAYERNORM
     ours = {
         "total": found["parameters"],
@@ -46,14 +55,13 @@ def test_parts_are_golden(name):
         "head": found["parameters_head"],
         "position": found["parameters_positions"],
         "block": found["parameters"]
-        - sum(found[f"parameters_{part}"] for part in outside)
+        - sum(found[f"parameters_{part}"] for part in OUTSIDE)
         - model.hidden * (1.0 + last),
         "mtp_not_in_total": found["parameters_mtp"],
         "attention_tensor_sharded": attended.sharded,
         "attention_replicated": attended.replicated,
     }
-    for key, layer in layers.items():
-        one = total_weights(layer.values())
+    for key, one in layers.items():
         parts = {"tensor": one.sharded, "replicated": one.replicated, "expert": one.routed}
         ours |= {key: one.all} | {f"{key}_{part}": value for part, value in parts.items()}
     told = {key: int(value) for key, value in GOLDEN[name].items() if key != "model"}
@@ -63,13 +71,35 @@ def test_parts_are_golden(name):
 
 
 @pytest.mark.parametrize("name", catalog.names("architectures"))
-def test_parts_sum_to_the_whole(name):
+def test_parts_and_layers_sum_to_the_whole(name):
     found = jr.evaluate("model_size", model=name)
     parts = [p for p, v in found.items() if v.attrs.get("part_of") == "parameters"]
     assert len(parts) == 12
     assert float(found.parameters) == sum(float(found[part]) for part in parts)
     assert 0.0 < float(found.active_parameters) <= float(found.parameters)
     assert float(found.weights) == 2.0 * float(found.parameters)
+    model = memory_model(*architecture(name))
+    (dense, routing), (_, *counted) = layer_weights(model), groups(model)
+    layers = sum(
+        group.layers * one.all for group, one in zip(counted, (dense, routing), strict=True)
+    )
+    ends = sum(found[f"parameters_{part}"] for part in OUTSIDE)
+    assert float(layers + norm_weights(model)) == float(found.parameters - ends)
+
+
+def test_layers_of_golden_memory_rows_have_the_parameters_that_those_count():
+    for name in ("memory_cases", "memory_settings"):
+        for text in {row["model"] for row in memory.rows(name)}:
+            shape = json.loads(text)
+            own = SimpleNamespace(**{**memory.MODEL, **shape})
+            model = memory_model(*memory.of_model(shape))
+            dense, routing, norm = memory.counts(own)
+            assert tuple(map(float, layer_weights(model)[0])) == dense, shape
+            assert float(norm_weights(model)) == norm, shape
+            if own.experts:  # else no layer routes: they count no time
+                assert tuple(map(float, layer_weights(model)[1])) == routing, shape
+            for field in {*shape} & {*units(MemoryModel)}:
+                assert float(getattr(model, field)) == float(getattr(own, field)), (shape, field)
 
 
 GROWN = ("layers", "hidden", "feedforward", "heads", "vocabulary", "experts", "mtp_layers")

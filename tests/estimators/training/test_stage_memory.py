@@ -14,7 +14,7 @@ import training_memory as golden
 
 from jaxroof.dual import Dual
 from jaxroof.estimators.training.activations import activations, sizes
-from jaxroof.estimators.training.layer.sums import counts
+from jaxroof.estimators.training.layer.sums import layer_weights, norm_weights
 from jaxroof.estimators.training.planned import PlannedStep
 from jaxroof.estimators.training.recipe import CrossEntropy, Module, Schedule
 from jaxroof.estimators.training.report import StageMemory
@@ -180,14 +180,13 @@ def test_a_shape_counts_once() -> None:
 def model_parameters(name: str) -> float:
     """Return the parameters of a model, with its multi-token prediction."""
     inputs, _ = golden.case(CASES[name])
-    model, each = inputs.model, counts(inputs.model)
+    model = inputs.model
+    (of_dense, routing), norm = layer_weights(model), norm_weights(model)
     dense = model.first_dense_layers if model.experts else model.layers
-    of_dense = each.dense_sharded + each.dense_replicated
-    routing = each.routing_sharded + each.routing_replicated + each.routed
     ends = (2.0 - model.tied) * model.vocabulary * model.hidden
-    prediction = model.mtp_layers * (routing + 2.0 * model.hidden**2 + 3.0 * each.norm)
-    layers = dense * of_dense + (model.layers - dense) * routing
-    return layers + ends + model.positions * model.hidden + each.norm + prediction
+    prediction = model.mtp_layers * (routing.all + 2.0 * model.hidden**2 + 3.0 * norm)
+    layers = dense * of_dense.all + (model.layers - dense) * routing.all
+    return layers + ends + model.positions * model.hidden + norm + prediction
 
 
 @pytest.mark.parametrize("name", ["base", "gpt3_dropout", "tied_two_stages", "deepseek_v3_1f1b"])

@@ -29,17 +29,6 @@ from jaxroof.formulas.arithmetic import where
 from jaxroof.records import Number
 
 
-class Counts(NamedTuple):
-    """Parameters of a layer by part, as section 2 counts them."""
-
-    dense_sharded: Number  # of a dense layer, that tensor ranks share
-    dense_replicated: Number  # on every tensor rank
-    routing_sharded: Number  # of a routing layer, without routed experts
-    routing_replicated: Number
-    routed: Number  # of all routed experts of one layer
-    norm: Number  # of one norm of the hidden width
-
-
 class Group(NamedTuple):
     """Operations that the same layers have, and how many of the model's layers those are."""
 
@@ -92,14 +81,17 @@ def by_part(model: MemoryModel) -> dict[str, tuple[Number, Number]]:
     return found
 
 
+def layer_weights(model: MemoryModel) -> tuple[Weights, Weights]:
+    """Return the parameters of a layer that does not route, and of one that does."""
+    dense, routing = (total_weights(layer.values()) for layer in kinds(model))
+    return dense, routing
+
+
 def last_layer(model: MemoryModel) -> tuple[Number, Number]:
     """Return the parameters and the multiply-adds of a layer of the last kind: routing, if any."""
-    dense, routing = (
-        (total_weights(layer.values()).all, total_products(layer.values()))
-        for layer in kinds(model)
-    )
-    there = model.experts > 0.0
-    return where(there, routing[0], dense[0]), where(there, routing[1], dense[1])
+    there, (dense, routing) = model.experts > 0.0, layer_weights(model)
+    both = [total_products(layer.values()) for layer in kinds(model)]
+    return where(there, routing.all, dense.all), where(there, both[1], both[0])
 
 
 def norm_weights(model: MemoryModel) -> Number:
@@ -107,23 +99,10 @@ def norm_weights(model: MemoryModel) -> Number:
     return model.hidden * model.norm_vectors
 
 
-def counts(model: MemoryModel) -> Counts:
-    """Return the parameters of a model by part, as its memory takes them."""
-    dense, routing = (total_weights(layer.values()) for layer in kinds(model))
-    return Counts(
-        dense_sharded=dense.sharded,
-        dense_replicated=dense.replicated,
-        routing_sharded=routing.sharded,
-        routing_replicated=routing.replicated,
-        routed=routing.routed,
-        norm=norm_weights(model),
-    )
+MeanWeights = tuple[Number, Number]  # parameters without and of experts
 
 
-LayerWeights = tuple[Number, Number]  # parameters without and of experts
-
-
-def mean_weights(model: MemoryModel, plan: TrainingPlan) -> LayerWeights:
+def mean_weights(model: MemoryModel, plan: TrainingPlan) -> MeanWeights:
     """Return the parameters of an average layer that its time reads: without and of experts.
 
     The matrices of all tensor ranks and 2 h of norms; those of the routed experts of one rank.
