@@ -8,21 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from places import GOLDEN
 
-from jaxroof.catalog import lookup
-from jaxroof.catalog.architecture import Architecture
-from jaxroof.catalog.system import System
-from jaxroof.estimators.training.inputs import Framework, StateSizes, TrainingInputs, TrainingPlan
-from jaxroof.estimators.training.rates import LOSS_BYTES
-from jaxroof.estimators.training.recipe import (
-    Attention,
-    AttentionKernel,
-    CrossEntropy,
-    Embeddings,
-    Mlp,
-    Selective,
-    TrainingRecipe,
-)
-from jaxroof.records import units
+from jaxroof.engine.runs.row_stream import RowGroup
+from jaxroof.validation.rows import taken
+from jaxroof.validation.sources import packaged_rows
 
 CHIPS = {  # of a row -> system of tests/golden/hardware/systems.csv, generation
     "a100-40": ("a100-40-sxm", "ampere"),
@@ -57,22 +45,13 @@ SOFTWARE = {
     "step_share": "step",
     "micro_scaled": "mxfp8",
 }
-LATENT = {"nope_size": 128.0, "rope_size": 64.0, "value_size": 128.0}  # the sheet's, of all rows
-
-
-class Group(NamedTuple):
-    """Measured steps with the same choices: inputs whose numbers are columns."""
-
-    places: np.ndarray  # of its rows among those of the kind of chip
-    inputs: TrainingInputs
-    recipe: TrainingRecipe
 
 
 class Steps(NamedTuple):
     """Measured steps of one kind of chip, and the times that the sheet gives, as columns."""
 
     names: list[str]
-    groups: list[Group]
+    groups: list[RowGroup]  # rows with the same choices as columns of inputs
     expected: dict[str, np.ndarray]
 
 
@@ -91,80 +70,21 @@ def datasheet(name: str) -> dict[str, str]:
 
 @functools.cache
 def steps(kind: str) -> Steps:
-    """Return the measured steps of one kind of chip as inputs of ``training``."""
+    """Return the measured steps of one kind of chip as the packaged rows ask them of ``training``.
+
+    tests/validation/test_steps.py holds that these inputs are those of the sheet.
+    """
     some = [row for row in rows() if row["chip"] == kind]
-    alike: dict[TrainingRecipe, list[int]] = {}
-    for place, row in enumerate(some):
-        alike.setdefault(recipe_of(row), []).append(place)
-    return Steps(
-        names=[row["row_id"] for row in some],
-        groups=[
-            Group(np.array(places), inputs_of([some[place] for place in places], kind), recipe)
-            for recipe, places in alike.items()
-        ],
-        expected={n[4:]: column(some, n) for n in some[0] if n.startswith("out_")},
-    )
-
-
-def column(some: list[dict[str, str]], name: str) -> np.ndarray:
-    """Return a column of rows as numbers."""
-    return np.array([float(row[name]) for row in some])
-
-
-def recipe_of(row: dict[str, str]) -> TrainingRecipe:
-    """Return the choices of a row; a model without a gate is of GPT's kind, its head tied."""
-    gated = float(row["gated"]) > 0.0
-    return TrainingRecipe(
-        attention=Attention.LATENT if float(row["kv_rank"]) > 0.0 else Attention.HEADS,
-        mlp=Mlp.GATED if gated else Mlp.PLAIN,
-        embeddings=Embeddings.SEPARATE if gated else Embeddings.TIED,
-        attention_kernel=KERNELS[float(row["flash"])],
-        cross_entropy=LOSSES[float(row["loss_bytes"])],
-        selective=Selective.CORE_ATTENTION,
-    )
-
-
-def inputs_of(some: list[dict[str, str]], kind: str) -> TrainingInputs:
-    """Return rows on one kind of chip as inputs; positions are learned where there is no gate."""
-    name, generation = CHIPS[kind]
-    sheet = {key: float(value) for key, value in datasheet(name).items() if key in NUMBERS}
-    of = functools.partial(column, some)
-    full, plan = of("recompute_full"), {name: of(name) for name in PLAN if name != "microbatches"}
-    return TrainingInputs(
-        model=Architecture(
-            **{field: of(name) for field, name in MODEL.items() if field != "gated"},
-            **LATENT,
-            sequence=of("sequence"),
-            positions=(1.0 - of("gated")) * of("sequence"),
-        ),
-        system=System(
-            matrix_flops=sheet["bf16_flops"],
-            hbm_bandwidth=sheet["hbm_bandwidth"],
-            fast_domain=sheet["fast_domain_size"],
-            fast_bandwidth=sheet["fast_bw_per_dir"],
-            slow_bandwidth=of("slow_rate"),
-            chip=lookup.chip(generation, **{f"{n}_flops": sheet[f"{n}_flops"] for n in FEW}),
-        ),
-        global_batch=of("microbatches") * plan["data"] * plan["microbatch"],
-        plan=TrainingPlan(
-            **plan,
-            expert=of("expert_parallel"),
-            sequence_parallel=of("sp"),
-            zero_stage=of("zero"),
-            recompute=np.where(full > 0.0, 2.0, of("recompute_selective")),
-        ),
-        states=StateSizes(reduce_bytes=of("grad_bytes")),
-        software=Framework(
-            **{name: of(SOFTWARE[name]) for name in units(Framework) if name in SOFTWARE},
-            repeated=np.where(full > 0.0, full, 1.0),
-        ),
-    )
-
-
-KERNELS = {0.0: AttentionKernel.UNFUSED, 1.0: AttentionKernel.CUDNN}
-LOSSES = {bytes_: kernel for kernel, bytes_ in LOSS_BYTES.items() if kernel != CrossEntropy.EAGER}
-FEW = ("fp8", "fp4")
-NUMBERS = {
-    *("bf16_flops", "fp8_flops", "fp4_flops", "hbm_bandwidth"),
-    *("fast_domain_size", "fast_bw_per_dir"),
-}
+    places = {row["row_id"]: place for place, row in enumerate(some)}
+    asked = packaged_rows("steps")
+    names = asked.note("id")
+    groups = []
+    for group in asked.groups:
+        here = np.array([n for n, row in enumerate(group.rows) if names[row] in places], int)
+        if len(here):
+            part = taken(group, here)
+            known = np.array([places[names[row]] for row in part.rows])
+            groups.append(part._replace(rows=known))
+    outputs = [name for name in some[0] if name.startswith("out_")]
+    expected = {name[4:]: np.array([float(row[name]) for row in some]) for name in outputs}
+    return Steps([*places], groups, expected)
