@@ -42,14 +42,15 @@ def step_answers(rows: Rows) -> pd.DataFrame:
     A row without a prediction has a reason; one without a measured time has no error.
     """
     found = about(rows)
-    found["measured"] = measured(rows.frame, MEASURED_STEP, rows.reasons)
+    reasons = dict(rows.reasons)
+    found["measured"] = measured(rows.frame, MEASURED_STEP, reasons)
     columns = {name: np.full(len(found), np.nan) for name in (*TIMES, *PARTS)}
     regimes = np.full(len(found), "", object)
     for group in rows.groups:
         try:
             report = training.evaluate(group.inputs, group.recipe)
         except InputError as error:
-            rows.reasons.update(dict.fromkeys(group.rows.tolist(), str(error)))
+            reasons.update(dict.fromkeys(group.rows.tolist(), str(error)))
             continue
         for name in columns:
             columns[name][group.rows] = getattr(report, TIMES.get(name, name))
@@ -57,7 +58,7 @@ def step_answers(rows: Rows) -> pd.DataFrame:
     found = found.assign(**columns, regime=regimes)
     found["error"] = found["time"] / found["measured"] - 1.0
     found["covered"] = found["measured"].between(found["low"], found["high"])
-    found["reason"] = [rows.reasons.get(place, "") for place in range(len(found))]
+    found["reason"] = [reasons.get(place, "") for place in range(len(found))]
     return found
 
 
@@ -113,7 +114,8 @@ def _score(key: Any, some: pd.DataFrame) -> StepScore:
     numbers = (np.median(sizes), np.mean(sizes), np.quantile(sizes, 0.9), np.median(errors))
     median, mean, p90, bias = map(float, numbers)
     covered = 100.0 * float(some["covered"].mean())
-    return StepScore(*key, len(some), median, mean, p90, bias, covered)
+    source, chip, name = key
+    return StepScore(source, chip, name, len(some), median, mean, p90, bias, covered)
 
 
 def worst(found: pd.DataFrame, most: int = 5) -> pd.DataFrame:

@@ -1,5 +1,6 @@
 """Which further run of a user's would teach most about the constants of a chip."""
 
+import functools
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -86,7 +87,7 @@ def _changed(found: Calibration) -> tuple[list[RowGroup], np.ndarray]:
     for rows, inputs, recipe in found.groups:
         size = len(rows) * many
         places = (rows[:, None] * many + np.arange(many)).ravel()
-        wide = map_numbers(lambda value, rows=rows: _repeated(value, rows), inputs)
+        wide = map_numbers(functools.partial(_repeated, rows=len(rows)), inputs)
         few_bits = (wide.software.fp8 > 0.0) | (wide.software.fp4 > 0.0)
         for path in {path for change in CHANGES.values() for path in change if path != FORMAT}:
             factors = [change.get(path, 1.0) for change in CHANGES.values()]
@@ -97,9 +98,9 @@ def _changed(found: Calibration) -> tuple[list[RowGroup], np.ndarray]:
     return groups, possible
 
 
-def _repeated(value: Any, rows: np.ndarray) -> np.ndarray:
+def _repeated(value: Any, rows: int) -> np.ndarray:
     """Return a number of every row as often as there are changes."""
-    return np.repeat(np.broadcast_to(value, len(rows)), len(CHANGES))
+    return np.repeat(np.broadcast_to(value, rows), len(CHANGES))
 
 
 def _with_formats(

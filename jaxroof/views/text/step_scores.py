@@ -135,7 +135,7 @@ def added_cells(one: Any) -> list[str]:
     error = "" if np.isnan(one["error"]) else f"{100.0 * one['error']:.6g}"
     times = [repr(float(one[name])) for name in ("time", "low", "high")]
     parts = map(repr, parts_of(one).values())
-    return [*times, one["regime"], error, *parts, ""]
+    return [*times, one["regime"], error, *parts, one["reason"]]
 
 
 ADDED = (  # columns of a step beside those of its row
