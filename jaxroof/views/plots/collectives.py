@@ -30,7 +30,7 @@ def collectives_against_measured(
     """Return measured times as points, the model as lines, and below them model over measured.
 
     Arguments:
-        data: Of ``jaxroof.validation.nccl.comparison``.
+        data: Of ``comparison`` of notebooks/nccl.py.
         op: Its operation: all_gather, reduce_scatter or all_reduce.
         shapes: Pairs (nodes, GPUs in each) to draw, four at most.
 
@@ -69,7 +69,7 @@ def collective_ratios(data: xr.Dataset, by: str = "size") -> Figure:
     """Return model over measured of every row, a panel each operation, coloured by the GPUs.
 
     Arguments:
-        data: Of ``jaxroof.validation.nccl.comparison``.
+        data: Of ``comparison`` of notebooks/nccl.py.
         by: What the ratio is drawn against: ``size``, or ``piece``, one GPU's share of it.
     """
     operations = list(dict.fromkeys(data["op"].values.tolist()))

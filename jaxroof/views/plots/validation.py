@@ -1,12 +1,14 @@
 """Pictures of measured steps beside simulated ones."""
 
+from typing import NamedTuple
+
 import numpy as np
+import pandas as pd
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from jaxroof.validation.mlp import correlation
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
 
@@ -19,7 +21,7 @@ def simulated_real(data: xr.Dataset) -> Figure:
 
     On the line the simulation is right; the right panel has how many times longer than simulated
     a step took. Pearson's and Spearman's correlations of the throughputs are in the title.
-    Raises: InputError for data that are not of ``jaxroof.validation.mlp.comparison``.
+    Raises: InputError for data that have no measured and simulated throughput.
     """
     picture = "simulated_real"
     columns = ("measured_throughput", "simulated_throughput", "ratio", "gpus")
@@ -30,6 +32,25 @@ def simulated_real(data: xr.Dataset) -> Figure:
     _scatter(left, data)
     _times(right, data)
     return made
+
+
+class Correlation(NamedTuple):
+    """How well two columns agree: along a line, and in their order."""
+
+    pearson: float
+    spearman: float
+
+
+def correlation(first: np.ndarray, second: np.ndarray) -> Correlation:
+    """Return Pearson's correlation of two columns, and Spearman's, which is that of their ranks.
+
+    >>> found = correlation(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 9.0]))
+    >>> [round(value, 4) for value in found]
+    [0.9177, 1.0]
+    """
+    both = pd.DataFrame({"first": first, "second": second})
+    pearson, spearman = (np.corrcoef(one.T)[0, 1] for one in (both, both.rank()))
+    return Correlation(float(pearson), float(spearman))
 
 
 def _agreement(data: xr.Dataset) -> str:

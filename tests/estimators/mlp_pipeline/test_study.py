@@ -14,12 +14,13 @@ from jaxroof.errors import InputError
 from jaxroof.estimators import estimator
 from jaxroof.estimators.mlp_pipeline.inputs import Inputs
 from jaxroof.estimators.mlp_pipeline.recipe import Profile, Recipe
-from jaxroof.validation.mlp import comparison, correlation
 from jaxroof.views import plan_styles as styles
 from jaxroof.views import plots
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
+from jaxroof.views.plots.validation import correlation
 from jaxroof.views.text import all_plans as splits
+from notebooks.mlp_steps import comparison
 
 matplotlib.use("Agg")
 SWEEPS = ROOT / "sweeps"

@@ -5,8 +5,7 @@ A ratio is measured over simulated: above 1 the simulation promises more than th
 
 import csv
 import functools
-import importlib.resources
-from typing import NamedTuple
+import pathlib
 
 import jax
 import jax.numpy as jnp
@@ -37,13 +36,6 @@ _ABOUT = {  # variable: unit, meaning
     "simulated_throughput": ("sample/s", "Simulated samples a second"),
     "ratio": ("1", "Measured over simulated time"),
 }
-
-
-class Correlation(NamedTuple):
-    """How well two columns agree: along a line, and in their order."""
-
-    pearson: float
-    spearman: float
 
 
 def comparison(system: System | None = None, profile: Profile = Profile.REAL) -> xr.Dataset:
@@ -90,28 +82,10 @@ def comparison(system: System | None = None, profile: Profile = Profile.REAL) ->
     return data.set_coords(_WHOLE)
 
 
-def correlation(first: np.ndarray, second: np.ndarray) -> Correlation:
-    """Return Pearson's correlation of two columns, and Spearman's, which is that of their ranks.
-
-    >>> found = correlation(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 9.0]))
-    >>> [round(value, 4) for value in found]
-    [0.9177, 1.0]
-    """
-    ranked = (_ranks(first), _ranks(second))
-    return Correlation(float(np.corrcoef(first, second)[0, 1]), float(np.corrcoef(*ranked)[0, 1]))
-
-
-def _ranks(values: np.ndarray) -> np.ndarray:
-    """Return the place of every value in their order; those that are equal share the mean."""
-    _, inverse, count = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(count)
-    return (last - (count - 1) / 2.0)[inverse]
-
-
 @functools.cache
 def _read() -> dict[str, tuple[str, ...]]:
     """Return the columns of the file as they are written."""
-    written = importlib.resources.files("jaxroof.validation").joinpath("mlp_distir.csv")
+    written = pathlib.Path(__file__).with_name("mlp_distir.csv")
     head, *lines = csv.reader(written.read_text(encoding="utf-8").splitlines())
     return dict(zip(head, zip(*lines, strict=True), strict=True))
 

@@ -10,8 +10,8 @@ from places import ROOT
 
 import jaxroof as jr
 from jaxroof.errors import InputError
-from jaxroof.validation import nccl, summaries
 from jaxroof.views.plots.collectives import collective_ratios, collectives_against_measured
+from notebooks import nccl
 
 PAGE = ROOT / "docs" / "collectives.md"
 SIZES, LARGE_SIZES = 19, 8  # of a shape in the full data: 32 KiB to 8 GiB, and from 64 MiB
@@ -84,16 +84,16 @@ def test_a_system_of_ones_own_counts(data):
 # tenth percentile one of 0.003 to 0.024, its ninetieth one of 0.006. Stated distance: one error.
 @pytest.mark.parametrize(
     ("op", "smallest", "statistics"),
-    [(op, least, figures) for op, shape, least, figures in summaries.STUDY if not shape],
+    [(op, least, figures) for op, shape, least, figures in nccl.STUDY if not shape],
 )
 def test_all_shapes_are_near_the_studys_figures(data, op, smallest, statistics):
-    ours = summaries.summary(nccl.chosen(data, op, smallest=smallest))
+    ours = nccl.summary(nccl.chosen(data, op, smallest=smallest))
     for name, theirs in statistics.items():
         assert float(ours[name]) == pytest.approx(theirs, abs=0.02), name
 
 
 @pytest.mark.parametrize(
-    ("op", "shape", "smallest", "statistics"), [row for row in summaries.STUDY if row[1]]
+    ("op", "shape", "smallest", "statistics"), [row for row in nccl.STUDY if row[1]]
 )
 def test_one_shape_allows_the_studys_figures(data, op, shape, smallest, statistics):
     """Whatever the rows that we lack hold, the median of all lies between two of ours."""
@@ -104,7 +104,7 @@ def test_one_shape_allows_the_studys_figures(data, op, shape, smallest, statisti
     most = np.median([*ratios, *[1e9] * missing])
     assert least - 5e-4 <= statistics["median"] <= most + 5e-4  # three digits are given
     if smallest:
-        ours = summaries.summary(nccl.chosen(data, op, shape, smallest))
+        ours = nccl.summary(nccl.chosen(data, op, shape, smallest))
         assert float(ours["median"]) == pytest.approx(statistics["median"], abs=0.002)
         # One row that is 14 % off would make up the difference; the other shapes have such rows.
         assert float(ours["rms"]) == pytest.approx(statistics["rms"], abs=0.01)
@@ -113,7 +113,7 @@ def test_one_shape_allows_the_studys_figures(data, op, shape, smallest, statisti
 
 
 def test_a_summary_is_what_numpy_says(data):
-    table = summaries.summary(data, "op", "band")
+    table = nccl.summary(data, "op", "band")
     assert int(table["rows"].sum()) == 908
     assert list(table["op"].values) == list(nccl.OPERATIONS)
     assert list(table["band"].values) == list(nccl.BANDS)
@@ -127,15 +127,15 @@ def test_a_summary_is_what_numpy_says(data):
 
 
 def test_nothing_measured_is_no_number(data):
-    table = summaries.summary(data, "nodes", "gpus_per_node").sel(nodes=1, gpus_per_node=1)
+    table = nccl.summary(data, "nodes", "gpus_per_node").sel(nodes=1, gpus_per_node=1)
     assert int(table["rows"]) == 0
     assert np.isnan(float(table["median"]))
 
 
 def test_the_page_shows_the_tables_that_are_computed():
     text = PAGE.read_text(encoding="utf-8")
-    for name, table in summaries.tables().items():
-        assert f"\n\n{table}\n" in text, f"docs/collectives.md: paste summaries.tables()[{name!r}]"
+    for name, table in nccl.tables().items():
+        assert f"\n\n{table}\n" in text, f"docs/collectives.md: paste nccl.tables()[{name!r}]"
 
 
 def share(ratios, low, high):
