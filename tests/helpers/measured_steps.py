@@ -33,15 +33,12 @@ MODEL = {  # field -> column
 }
 SOFTWARE = {
     **{n: n for n in ("flash", "old", "dropout", "bias", "loss_bytes", "scatter", "fused", "host")},
-    **{n: n for n in ("early_stop", "recompute_full", "recompute_selective", "slow_node", "year")},
-    **{n: n for n in ("dedup", "fp8", "fp4")},
-    "sequence_parallel": "sp",
+    **{n: n for n in ("early_stop", "slow_node", "year", "dedup", "fp8", "fp4")},
     "tensor_overlap": "tp_overlap",
     "tensor_async": "tp_async",
     "pipeline_overlap": "pp_overlap",
     "data_overlap": "dp_overlap",
-    "zero_stage": "zero",
-    "gradient_bytes": "grad_bytes",
+    "reduce_bytes": "grad_bytes",
     "step_share": "step",
     "micro_scaled": "mxfp8",
 }
