@@ -35,17 +35,17 @@ def explain_command(*, span: str, as_json: bool, **options: Any) -> int:
     reach = parse(span, "1", "--span")
     if not 1.0 < reach <= 1e6:
         raise refusal("--span", f"expected a factor above 1 and at most 1e6, given {shown(span)}")
-    estimator, inputs, rules = asked.asked_of, asked.inputs, asked.rules
+    estimator, rules = asked.asked_of, asked.rules
     chosen = {"gpus": count, **asked.settings}
     with working("searching plans at every value of every parameter"):
-        found = explain(inputs, estimator=estimator, where=rules, span=reach, settings=chosen)
+        found = explain(estimator=estimator, where=rules, span=reach, settings=chosen)
     if not found.steps.sizes["step"]:
-        check_legal(estimator, inputs, where=rules, settings=chosen)
+        check_legal(estimator, None, where=rules, settings=chosen)
     title = f"{asked.question}, batch {asked.sequences:,}"
     if is_picture(output) and not found.feasible:
         output = None  # nothing to draw
     if output is not None and is_picture(output):
-        moved = response(estimator, inputs, where=rules, span=CHANGE, settings=chosen)
+        moved = response(estimator, None, where=rules, span=CHANGE, settings=chosen)
         _draw(output, moved, found, title)
     elif output is not None and output.endswith(".nc"):
         write(explanation_dataset(found, title), output)

@@ -27,14 +27,10 @@ def pareto_command(*, days: str | None, gain: str, **options: Any) -> int:
         parse_split(asked.split)
     axes = {"gpus": sizes}
     with working("finding the fastest plan at every amount of memory"):
-        data = pareto(
-            asked.asked_of, asked.inputs, axes=axes, where=asked.rules, settings=asked.settings
-        )
+        data = pareto(asked.asked_of, None, axes=axes, where=asked.rules, settings=asked.settings)
     data.attrs["title"] = f"{asked.question}: what more memory buys"
     if not data.sizes["step_number"]:
-        check_legal(
-            asked.asked_of, asked.inputs, axes=axes, where=asked.rules, settings=asked.settings
-        )
+        check_legal(asked.asked_of, None, axes=axes, where=asked.rules, settings=asked.settings)
     write_or_draw(output, data, lambda plots: plots.staircase(data, most_days))
     say_all(answer(data, sizes, worth, most_days))
     report_written(output)

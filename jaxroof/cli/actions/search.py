@@ -40,18 +40,13 @@ def _search(asked: SearchOptions) -> int:
         raise InputError("--all: writes every plan to a file; expected -o FILE.csv, .json or .nc")
     if output is not None:
         check_writable(output)
-    close, inputs, settings, rules = (
-        parse_share("--within", asked.within),
-        asked.inputs,
-        asked.settings,
-        asked.rules,
-    )
+    close, settings, rules = parse_share("--within", asked.within), asked.settings, asked.rules
     found, written = [], []
     sizes = [{"gpus": size} for size in asked.sizes] or [{}]
     for size in sizes:
         question = check_search(
             estimator,
-            inputs,
+            None,
             where=rules,
             objective=asked.objective,
             top=asked.top,
@@ -64,7 +59,7 @@ def _search(asked: SearchOptions) -> int:
         data = found[-1].data if every is None else machine.reports(every)
         written.append(_with_size(data, size))
     if not any(each.legal for each in found):
-        check_legal(estimator, inputs, where=rules, settings={**sizes[-1], **settings})
+        check_legal(estimator, None, where=rules, settings={**sizes[-1], **settings})
     outputs.write_data(output, _joined(written))
     title = asked.question + (f", batch {asked.sequences:,}" if asked.batch is not None else "")
     if estimator.name == "published" and len(found) > 1:

@@ -6,7 +6,6 @@ import pathlib
 from typing import Any
 
 from jaxroof.analyses.compare import system_of
-from jaxroof.catalog.lookup import model, with_chip
 from jaxroof.cli.actions.arguments import parse_settings
 from jaxroof.cli.actions.console import OPTION_OF
 from jaxroof.cli.actions.question_options import PlansQuestion
@@ -15,12 +14,8 @@ from jaxroof.engine.search.problem import constraints_of
 from jaxroof.errors import unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.plugins import estimator_of
-from jaxroof.estimators.published.inputs import Inputs
 from jaxroof.estimators.published.step import published
-from jaxroof.estimators.training.inputs import TrainingInputs
-from jaxroof.estimators.training.precision import with_precision
 from jaxroof.estimators.training.step import training
-from jaxroof.settings import by_path
 
 SEARCHED = {"training": training, "published": published}  # the first is the default
 
@@ -49,28 +44,13 @@ class QuestionOptions(PlansQuestion):
         return searched(self.estimator)
 
     @property
-    def inputs(self) -> Any:
-        """Return the inputs with the records of the catalogue, before any settings."""
-        chip = self._given.get("chip")
-        machine = system_of(self.asked_of, self.system_name, self.number_format, chip)
-        if self.asked_of is published:
-            return Inputs(model=model(self.model_name), system=machine)
-        record, _ = training.names["model"](self.model_name)
-        return TrainingInputs(model=record, system=machine, global_batch=float(self.sequences))
-
-    @property
     def settings(self) -> dict[str, Any]:
-        """Return the settings of every size; ``--set`` changes what the model's record brings."""
-        named = {"model": self.model_name, "global_batch": self.sequences}
+        """Return the settings of every size."""
+        named: dict[str, Any] = {"model": self.model_name, "system": self.system_name}
         if self.asked_of is published:
-            return {**named, "split": self.split, **self._given}
-        given = {name: value for name, value in self._given.items() if name != "chip"}
-        given = with_precision(given, self.system_name, training)
-        return {**named, **with_chip(given, self.system_name)[1]}
-
-    @property
-    def _given(self) -> dict[str, Any]:
-        return by_path(self.asked_of.shorthand, parse_settings(self.sets, OPTION_OF))
+            machine = system_of(published, self.system_name, self.number_format)
+            named |= {"system": machine, "split": self.split}
+        return {**named, "global_batch": self.sequences, **parse_settings(self.sets, OPTION_OF)}
 
     @property
     def rules(self) -> tuple[Constraint, ...]:
@@ -113,18 +93,14 @@ class SearchOptions(QuestionOptions):
         return [] if self.gpus is None else super().sizes
 
     @property
-    def inputs(self) -> Any:
-        """Return the inputs before any settings; none of one's own estimator."""
-        return super().inputs if self._of_a_step else None
-
-    @property
     def settings(self) -> dict[str, Any]:
         """Return the settings of every size."""
         if self._of_a_step:
             return super().settings
         batch = None if self.batch is None else self.sequences
         named = {"model": self.model_name, "system": self.system_name, "global_batch": batch}
-        return {**{name: value for name, value in named.items() if value}, **self._given}
+        given = parse_settings(self.sets, OPTION_OF)
+        return {**{name: value for name, value in named.items() if value}, **given}
 
     @property
     def question(self) -> str:

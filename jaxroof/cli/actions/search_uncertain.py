@@ -32,27 +32,27 @@ def uncertain_command(file: str, asked: SearchOptions, dry_run: bool = False) ->
             raise InputError(f"{option}: not with --uncertain; expected one of the two")
     written = read_uncertain(file)
     sizes = list(dict.fromkeys(asked.sizes))
-    inputs, settings = asked.inputs, asked.settings
+    settings = asked.settings
     first = {**settings, "gpus": sizes[0]}
     given: dict[str, Any] = {"where": asked.rules, "objective": asked.objective}
-    check_search(asked.asked_of, inputs, top=top, settings=first, **given)  # no error of the file
+    check_search(asked.asked_of, None, top=top, settings=first, **given)  # no error of the file
     if len(sizes) > 1:
         given |= {"axes": {"gpus": sizes}, "settings": settings}
     else:
         given |= {"settings": first}
     if dry_run:
         with errors_in_file(file):
-            would = partial(dry_run_of_draws, asked.asked_of, inputs, **written, **given)
+            would = partial(dry_run_of_draws, asked.asked_of, None, **written, **given)
             return print_dry_run(would)
     with errors_in_file(file), working("searching all plans in every draw"):
-        data = uncertain(asked.asked_of, inputs, top=max(top, 10), **written, **given)
+        data = uncertain(asked.asked_of, None, top=max(top, 10), **written, **given)
     aim = str(data.attrs["objective"]).replace("_", " ")
     data.attrs["title"] = (
         f"{asked.question}: {aim} in {data.sizes['draw']:,} draws of what is uncertain"
     )
     plain = output is not None and pathlib.Path(output).suffix == CSV
     write_or_draw(output, views.columns(data) if plain else data, lambda plots: plots.draw(data))
-    today = search(asked.asked_of, inputs, where=asked.rules, settings=first)
+    today = search(asked.asked_of, None, where=asked.rules, settings=first)
     say_all(answer(data, today, top))
     report_written(output)
     return 0 if bool((data.feasible_share > 0).any()) else 1
