@@ -239,11 +239,17 @@ def paths_of(kind: type[Any], prefix: str = "") -> Iterator[tuple[str, "dataclas
             yield from paths_of(inner, f"{prefix}{field.name}.")  # type: ignore[arg-type]
 
 
-@functools.cache
 def known_paths(kind: type[Any]) -> Mapping[str, "dataclasses.Field[Any]"]:
     """Return the field at every dotted path of a record type, those of the top first."""
+    return _known(kind)
+
+
+def _sorted_paths(kind: type[Any]) -> Mapping[str, "dataclasses.Field[Any]"]:
     found = paths_of(kind) if dataclasses.is_dataclass(kind) else ()
     return dict(sorted(found, key=lambda one: one[0].count(".")))
+
+
+_known: Callable[[Any], Mapping[str, "dataclasses.Field[Any]"]] = functools.cache(_sorted_paths)
 
 
 def record_type(kind: type[Any], name: str) -> Any:

@@ -94,7 +94,7 @@ def _asked(written: dict[str, Any], path: pathlib.Path) -> tuple[Question, dict[
     question = read_question(written, path.parent, estimator, settings, {})
     prices = dict(_paths(written.get("price", {})))
     machine = beside(path.parent, written.get("system", ""))
-    options = {
+    options: dict[str, Any] = {
         "prices": _of_labels(prices, machine, question.inputs.system),
         "bounds": dict(_paths(written.get("bounds", {}))),
         "minimise": "training_days",

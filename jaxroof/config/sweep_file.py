@@ -158,7 +158,8 @@ def plan_and_set(written: Mapping[str, Any], estimator: Estimator) -> dict[str, 
     plan, fields = written.get("plan", {}), known_paths(estimator.inputs)
     plan = {f"plan.{key}" if f"plan.{key}" in fields else key: plan[key] for key in plan}
     once(changes, "in plan", plan, *plan)
-    once(changes, "in inputs", given := dict(flat(written.get("inputs", {}))), *given)
+    given = dict(flat(written.get("inputs", {})))
+    once(changes, "in inputs", given, *given)
     if estimator is training and "split" in {**plan, **changes}:
         raise refusal("plan.split", 'belongs to estimator = "published"; expected it with that')
     return long_names(estimator, {**plan, **changes})
