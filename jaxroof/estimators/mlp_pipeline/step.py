@@ -4,6 +4,8 @@ Source: docs/models/distir_model.md, sections 6 to 9.
 """
 
 import dataclasses
+import functools
+import operator
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -19,7 +21,7 @@ from jaxroof.estimators.mlp_pipeline.plans import RULES, VERDICTS, plans, sizes,
 from jaxroof.estimators.mlp_pipeline.recipe import Choices, Recipe, Sends
 from jaxroof.estimators.mlp_pipeline.recipe import Handout as HandoutChoice
 from jaxroof.estimators.mlp_pipeline.simulate import clocks, in_flight, lifted, peaks
-from jaxroof.estimators.mlp_pipeline.stages import Handout, Stages, counts, handout, stages
+from jaxroof.estimators.mlp_pipeline.stages import Stages, counts, handout, stages
 from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.formulas.arithmetic import larger, largest
 from jaxroof.records import Number
@@ -31,25 +33,18 @@ def step(inputs: Inputs, recipe: Recipe) -> Report:
     t = max over stages of (its clock after all visits + sums over replicas + update)
 
     Assumes: replicas and ranks of a stage run alike.
-    Units: see Report.
     Source: docs/models/distir_model.md, section 6.
     """
     choices = recipe.chosen()
     plan = inputs.plan
     assert plan is not None
     run = simulated(inputs, recipe)
-    wide, held, costs = run.inputs, run.held, run.costs
-    assert wide.plan is not None
-    step_time, busy = run.step_time, run.busy
-    memory = largest(run.memory)
+    step_time, busy, memory = run.step_time, run.busy, largest(run.memory)
     communication, total = (
-        plan.data * plan.tensor * jnp.sum(part, axis=0) for part in spent(wide, costs)
+        plan.data * plan.tensor * jnp.sum(part, axis=0) for part in spent(run.plan, run.costs)
     )
     operations, events = counts(inputs, choices)
-    verdicts = _verdicts(inputs, recipe, choices, memory)
-    feasible = verdicts["memory_fits"]
-    for verdict in verdicts.values():
-        feasible = feasible & verdict
+    verdicts = _verdicts(inputs, plan, recipe, choices, memory)
     mean = jnp.sum(busy, axis=0) / plan.pipeline
     return Report(
         step_time=step_time,
@@ -59,13 +54,13 @@ def step(inputs: Inputs, recipe: Recipe) -> Report:
         communication_time=communication,
         total_time=total,
         idle_share=1.0 - mean,
-        busy_least=-largest(-jnp.where(held.there, busy, 1.0)),
+        busy_least=-largest(-jnp.where(run.held.there, busy, 1.0)),
         busy_most=largest(busy),
-        in_flight=in_flight(wide.plan, choices),
+        in_flight=in_flight(run.plan, choices),
         operations=operations,
         events=events,
         **verdicts,
-        feasible=feasible,
+        feasible=functools.reduce(operator.and_, verdicts.values()),
     )
 
 
@@ -73,6 +68,7 @@ class Simulated(NamedTuple):
     """A step stage by stage, [stages, ..] each but the step's own time."""
 
     inputs: Inputs  # with a dimension for stages in front
+    plan: Plan  # theirs
     held: Layers
     costs: Stages
     done: Any  # [s] when a stage has done its visits
@@ -84,21 +80,22 @@ class Simulated(NamedTuple):
 def simulated(inputs: Inputs, recipe: Recipe) -> Simulated:
     """Return what every stage does in one step, and when all have done it."""
     choices, wide = recipe.chosen(), lifted(inputs)
-    assert wide.plan is not None
+    plan: Plan = wide.plan
     held = layers(wide, recipe.most_stages)
     asked = prices(wide, choices)
-    costs = stages(asked, choices, wide.plan, held)
+    costs = stages(asked, choices, plan, held)
     given = HANDOUTS[choices.handout](wide, asked, held, costs)
-    done = clocks(wide.plan, recipe, choices, costs, given)
+    done = clocks(plan, recipe, choices, costs, given)
     tail = costs.exposed + costs.gathers + costs.optimizer
     step_time = largest(jnp.where(held.there, done + tail, 0.0))
     return Simulated(
         inputs=wide,
+        plan=plan,
         held=held,
         costs=costs,
         done=done,
         step_time=step_time,
-        busy=stage_busy(wide, costs, SENDS_KEEP[choices.sends]) / step_time[None],
+        busy=stage_busy(plan, costs, SENDS_KEEP[choices.sends]) / step_time[None],
         memory=stage_memory(wide, recipe, choices, held),
     )
 
@@ -113,14 +110,12 @@ def stage_memory(inputs: Inputs, recipe: Recipe, choices: Choices, held: Layers)
     return jnp.where(held.there, most, 0.0)
 
 
-def spent(inputs: Inputs, costs: Stages) -> tuple[Any, Any]:
+def spent(plan: Plan, costs: Stages) -> tuple[Any, Any]:
     """Return the seconds of communication, and of everything, of one rank of every stage.
 
     A message counts at both its ends.
     Source: docs/models/distir_model.md, section 7.
     """
-    plan = inputs.plan
-    assert plan is not None
     sends = 4.0 * plan.microbatches * costs.send
     moved = plan.microbatches * costs.tensor + costs.sync + costs.gathers + sends
     once = costs.again + costs.joined_forward + costs.joined_backward
@@ -128,22 +123,20 @@ def spent(inputs: Inputs, costs: Stages) -> tuple[Any, Any]:
     return moved, work + costs.sync + costs.gathers + costs.optimizer + sends
 
 
-def stage_busy(inputs: Inputs, costs: Stages, keeps: float) -> Any:
+def stage_busy(plan: Plan, costs: Stages, keeps: float) -> Any:
     """Return the seconds that one rank of every stage is busy; ``keeps``: sends are part of it."""
-    _, total = spent(inputs, costs)
-    plan = inputs.plan
-    assert plan is not None
+    _, total = spent(plan, costs)
     none = jnp.zeros_like(costs.send[:1])
     ends = costs.send + jnp.concatenate([none, costs.send[:-1]])
     alone = total - 4.0 * plan.microbatches * costs.send - costs.sync + costs.exposed
     return alone + keeps * 2.0 * plan.microbatches * ends
 
 
-def _verdicts(inputs: Inputs, recipe: Recipe, choices: Choices, memory: Number) -> dict[str, Any]:
+def _verdicts(
+    inputs: Inputs, plan: Plan, recipe: Recipe, choices: Choices, memory: Number
+) -> dict[str, Any]:
     """Return whether each rule holds; what a profile does not ask holds."""
     verdicts: dict[str, Any] = dict.fromkeys(VERDICTS, True)
-    plan = inputs.plan
-    assert plan is not None
     for rule in RULES[choices.rules]:
         verdicts[rule.name] = rule.allows(inputs, vars(plan))
     timesteps = 2.0 * (plan.microbatches + plan.pipeline - 1.0) * TABLED[choices.sends]
@@ -154,10 +147,6 @@ def _verdicts(inputs: Inputs, recipe: Recipe, choices: Choices, memory: Number) 
 def memory_limit(inputs: Inputs) -> Number:
     """Return the memory that a step may fill [B]."""
     return inputs.system.hbm_capacity * inputs.system.hbm_usable
-
-
-def _nothing(*_: Any) -> Handout | None:
-    return None
 
 
 def fitted(recipe: Recipe, most: Any) -> Recipe:
@@ -197,7 +186,10 @@ BOUNDS = (  # of what can be followed step by step
 POINTS, CELLS = 1024, 1 << 24  # of a call; of stages x timesteps x points that it keeps
 LEAST = 4  # stages: fewer cost as much, and a program more
 ROOMS = tuple(4**power for power in range(3, 30))  # of timesteps: few sizes, few programs
-HANDOUTS: dict[HandoutChoice, Any] = {HandoutChoice.DONE: _nothing, HandoutChoice.COLD: handout}
+HANDOUTS: dict[HandoutChoice, Any] = {
+    HandoutChoice.DONE: lambda *_: None,
+    HandoutChoice.COLD: handout,
+}
 SENDS_KEEP = {Sends.RENDEZVOUS: 1.0, Sends.POSTED: 0.0}
 TABLED = {Sends.RENDEZVOUS: 0.0, Sends.POSTED: 1.0}  # whether timesteps need room
 
