@@ -21,7 +21,7 @@ COUNTS = (  # of the model that the rules read
     *("layers", "mtp_layers", "heads", "kv_heads", "feedforward"),
     *("experts", "expert_feedforward", "sequence"),
 )
-STATES = {  # what may be sharded, computed again and offloaded in any plan
+STATES = {  # the last fields of a plan: what any split may shard, compute again and offload
     "zero_stage": np.arange(4),
     "recompute": np.arange(3),
     "offload_optimizer": np.arange(2),
@@ -68,6 +68,7 @@ def splits(
     rows = legal.keep(cross(rows, "interleave", ONE if alone else np.arange(1, model.layers + 3)))
     rows = legal.keep(cross(rows, "microbatch", divisors(batch)))
     rows = legal.keep({**rows, "microbatches": batch // (rows["data"] * rows["microbatch"])})
+    assert not legal.left, "rules that read fields no split has"
     return _ordered(rows), legal.refused
 
 
