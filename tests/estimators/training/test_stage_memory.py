@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import functools
 import itertools
 import statistics
 from typing import Any
@@ -37,6 +38,7 @@ for _row in golden.rows("memory_rows"):
     STAGES[_row["case"]].append(_row)
 
 
+@functools.cache
 def found(name: str, **changed: Any) -> StageMemory:
     """Return the memory by stage of a case, with numbers at dotted paths replaced."""
     inputs, recipe = golden.case(CASES[name])
@@ -59,13 +61,12 @@ def test_every_row_and_every_term_is_there() -> None:
     assert [*TERMS] == [name for name in STAGES["base"][0] if name not in ("case", "stage")]
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_every_term_of_every_stage(name: str) -> None:
-    memory = found(name)
-    for term in TERMS:
+def test_every_term_of_every_stage() -> None:
+    for name, term in itertools.product(CASES, TERMS):
         expected = np.array([float(row[term]) for row in STAGES[name]])
         rtol = 1e-12 if term in ("reserved", "device") else 0.0  # all others are whole numbers
-        np.testing.assert_allclose(getattr(memory, term), expected, rtol, 0.0, err_msg=term)
+        ours = getattr(found(name), term)
+        np.testing.assert_allclose(ours, expected, rtol, 0.0, err_msg=f"{name} {term}")
 
 
 def measured(group: str) -> list[float]:
@@ -87,14 +88,12 @@ GROUPS = [  # group, rows, mean and median error [%] that the sheet's README all
 ]
 
 
-@pytest.mark.parametrize(("group", "count", "mean", "median"), GROUPS)
-def test_measured_peaks_of_the_last_stage(
-    group: str, count: int, mean: float, median: float
-) -> None:
-    errors = measured(group)
-    assert len(errors) == count
-    assert statistics.mean(errors) <= mean
-    assert statistics.median(errors) <= median
+def test_measured_peaks_of_the_last_stage() -> None:
+    for group, count, mean, median in GROUPS:
+        errors = measured(group)
+        assert len(errors) == count
+        assert statistics.mean(errors) <= mean
+        assert statistics.median(errors) <= median
 
 
 def test_measured_peaks_of_the_fullest_stage() -> None:
@@ -118,28 +117,27 @@ TABLE_5 = [  # layers, hidden, heads, pipeline, interleave, microbatch; GiB: non
 ]
 
 
-@pytest.mark.parametrize(("sizes", "expected"), TABLE_5)
-def test_check_values_of_stage_0(sizes: tuple[int, ...], expected: tuple[float, ...]) -> None:
+def test_check_values_of_stage_0() -> None:
     """Section 8: the runs of Korthikanti 2022, Table 5; full recomputation shares no tokens."""
-    layers, hidden, heads, pipeline, interleave, microbatch = sizes
-    shape = {
-        "layers": layers, "hidden": hidden, "feedforward": 4 * hidden, "heads": heads,
-        "kv_heads": heads, "head_size": hidden // heads, "vocabulary": 51200, "gated": 0,
-    }  # fmt: skip
-    plan = {
-        "sequence": 2048, "tensor": 8, "pipeline": pipeline, "interleave": interleave,
-        "microbatch": microbatch, "microbatches": 4 * pipeline,
-    }  # fmt: skip
     dropout = {"flash": 0, "attention_dropout": 1, "hidden_dropout": 1}
     chosen = [
         dropout,
         {**dropout, "recompute": "selective", "modules": ["core_attn"]},
         {**dropout, "recompute": "full", "sequence_parallel": 0},
     ]
-    for some, gib in zip(chosen, expected, strict=True):
-        memory = memory_by_stage(*golden.step(shape, plan, some))
-        ends = memory.activations_embedding + memory.activations_pipeline
-        assert (memory.activations - ends)[0] / 2**30 == pytest.approx(gib, abs=5e-4)
+    for (layers, hidden, heads, pipeline, interleave, microbatch), expected in TABLE_5:
+        shape = {
+            "layers": layers, "hidden": hidden, "feedforward": 4 * hidden, "heads": heads,
+            "kv_heads": heads, "head_size": hidden // heads, "vocabulary": 51200, "gated": 0,
+        }  # fmt: skip
+        plan = {
+            "sequence": 2048, "tensor": 8, "pipeline": pipeline, "interleave": interleave,
+            "microbatch": microbatch, "microbatches": 4 * pipeline,
+        }  # fmt: skip
+        for some, gib in zip(chosen, expected, strict=True):
+            memory = memory_by_stage(*golden.step(shape, plan, some))
+            ends = memory.activations_embedding + memory.activations_pipeline
+            assert (memory.activations - ends)[0] / 2**30 == pytest.approx(gib, abs=5e-4)
 
 
 def test_check_values_of_the_gpt3_block() -> None:
@@ -202,14 +200,12 @@ def test_stages_sum_to_the_model(name: str) -> None:
     assert total == model_parameters(name) + copies * model.vocabulary * model.hidden
 
 
-@pytest.mark.parametrize("term", ["activations_routed", "optimizer_expert"])
-def test_the_expert_degree_moves_neither_routed_tokens_nor_sharded_optimizer(term: str) -> None:
-    degrees = [getattr(found("mixtral_ep8", plan__expert=degree), term) for degree in (1.0, 2.0)]
-    for other in degrees:
-        np.testing.assert_array_equal(other, getattr(found("mixtral_ep8"), term))
-    np.testing.assert_array_equal(
-        getattr(found("mixtral_ep1"), term), getattr(found("mixtral_ep8"), term)
-    )
+def test_the_expert_degree_moves_neither_routed_tokens_nor_sharded_optimizer() -> None:
+    others = [found("mixtral_ep8", plan__expert=degree) for degree in (1.0, 2.0)]
+    for term in ("activations_routed", "optimizer_expert"):
+        for other in (*others, found("mixtral_ep1")):
+            own = getattr(found("mixtral_ep8"), term)
+            np.testing.assert_array_equal(getattr(other, term), own)
 
 
 FALLING = [  # case, path, values: more of it needs no more memory
@@ -231,12 +227,10 @@ FALLING = [  # case, path, values: more of it needs no more memory
 ]
 
 
-@pytest.mark.parametrize(("name", "path", "values"), FALLING)
-def test_sharding_and_dropping_terms_never_need_more(
-    name: str, path: str, values: tuple[float, ...]
-) -> None:
-    peaks = [np.max(found(name, **{path: value}).peak_allocated) for value in values]
-    assert all(after <= before for before, after in itertools.pairwise(peaks)), peaks
+def test_sharding_and_dropping_terms_never_need_more() -> None:
+    for name, path, values in FALLING:
+        peaks = [np.max(found(name, **{path: value}).peak_allocated) for value in values]
+        assert all(after <= before for before, after in itertools.pairwise(peaks)), (name, path)
 
 
 def test_recomputation_keeps_no_more() -> None:
