@@ -150,7 +150,8 @@ def write_region(
     values: dict[str, np.ndarray] = {}
     with os_errors(path):
         group = _opened(path, read_only=False)[0]
-        dims = {name: _dims(group[name]) for name in found["variables"]}
+        arrays = {name: group[name] for name in found["variables"]}
+        dims = {name: _dims(array) for name, array in arrays.items()}
         for piece, data in pieces:
             for name in found["variables"]:
                 if _later(place, dims[name]) or _later(piece.place, dims[name]):
@@ -159,14 +160,14 @@ def write_region(
                 if name not in values:
                     known = dict(zip(dims[name], given.shape, strict=True))
                     shape = [size_of(part[d]) if d in part else known[d] for d in dims[name]]
-                    values[name] = np.empty(shape, group[name].dtype)
+                    values[name] = np.empty(shape, arrays[name].dtype)
                 inside = tuple(piece.within.get(dim, slice(None)) for dim in dims[name])
                 values[name][inside] = given
         names = []
         for name in [*values]:
             names.append(f"{name}/{'.'.join(str(place.get(d, 0)) for d in dims[name]) or '0'}")
             _remove(pathlib.Path(path, names[-1]))  # of a run that was stopped, or damaged
-            array = group[name].with_config({"write_empty_chunks": True})
+            array = arrays[name].with_config({"write_empty_chunks": True})
             array[tuple(part.get(dim, slice(None)) for dim in dims[name])] = values.pop(name)
         return checksums(path, names)
 
