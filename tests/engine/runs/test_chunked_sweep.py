@@ -1,6 +1,5 @@
 """A long sweep outlives whatever ends it: what is finished is kept, what is wrong is not."""
 
-import contextlib
 import errno
 import json
 import os
@@ -515,10 +514,6 @@ FILES = [
     *("zarr.json", ".jaxroof/plan.json", ".jaxroof/finished.jsonl"),
     *("time/zarr.json", "time/1.0", "hops/0", "ranks/0"),
 ]
-ALIKE = [
-    *("time/0.0", "time/3.0", "large/2", "nothing/1.0", "large/zarr.json"),
-    *("message/zarr.json", "message/0", "ranks/zarr.json"),
-]
 
 
 def test_every_kind_of_file_is_damaged(smalls):
@@ -540,26 +535,12 @@ def read_as(path: str, known) -> None:
     xr.testing.assert_identical(jr.read(path), known[1])
 
 
-def every_damage() -> list:
-    """Return kinds of store, files and damages: daily each file takes each damage in one kind."""
-    rows = []
-    for number, name in enumerate([*FILES, *ALIKE]):
-        halves = (EVERY[number % 2 :: 2], EVERY[1 - number % 2 :: 2])
-        for first, which in enumerate(("finished", "unfinished")):
-            marks, label = () if name in FILES else pytest.mark.slow, f"{which}-{name}"
-            own, others = halves[first], halves[1 - first]
-            rows.append(pytest.param(which, name, own, id=label, marks=marks))
-            rows.append(
-                pytest.param(which, name, others, id=f"{label}-others", marks=pytest.mark.slow)
-            )
-    return rows
-
-
-@pytest.mark.parametrize(("which", "name", "damages"), every_damage())
-def test_a_damaged_file_is_mended_or_named(which, name, damages, smalls, ring, whole_small):
+@pytest.mark.parametrize("which", ["finished", "unfinished"])
+@pytest.mark.parametrize("name", FILES)
+def test_a_damaged_file_is_mended_or_named(name, which, smalls, ring, whole_small):
     """No damage to one file gives a wrong number or a traceback, or is taken for right."""
     (ring / "sweep.toml").write_text(SMALL)
-    for damage in damages if (smalls / f"{which}.zarr" / name).exists() else ():
+    for damage in EVERY if (smalls / f"{which}.zarr" / name).exists() else ():
         shutil.rmtree("ring.zarr", ignore_errors=True)
         shutil.copytree(smalls / f"{which}.zarr", "ring.zarr")
         damage(ring / "ring.zarr" / name)
@@ -824,38 +805,6 @@ def test_a_file_that_grows_too_large_is_one_line(ring, jaxroof, whole):
     assert err == f"jaxroof: ring.zarr: cannot be written: {os.strerror(errno.EFBIG)}\n"
     assert 10 < len(finished("ring.zarr")) < whole[1].time.size
     xr.testing.assert_identical(run(chunk=1).load(), whole[1])
-
-
-@contextlib.contextmanager
-def small_disk(path: pathlib.Path, size: str):
-    path.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(path)]
-    try:
-        done = subprocess.run(mount, capture_output=True, check=False)
-    except OSError:
-        pytest.skip("nothing to mount a disk with")
-    if done.returncode:
-        pytest.skip("may not mount a small disk here")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", str(path)], check=True)
-
-
-@posix
-def test_a_full_disk_is_one_line_and_the_rest_follows(ring, jaxroof, fine):
-    disk = ring / "disk"
-    with small_disk(disk, "350k"):
-        code, out, err = jaxroof(COMMAND.replace("ring.zarr", str(disk / "ring.zarr")))
-        assert (code, out) == (2, "")
-        reason = os.strerror(errno.ENOSPC)
-        assert err == f"jaxroof: {disk / 'ring.zarr'}: cannot be written: {reason}\n"
-        kept = finished(disk / "ring.zarr")
-        assert 10 < len(kept) < MANY
-        subprocess.run(["mount", "-o", "remount,size=9m", str(disk)], check=True)
-        assert finished(disk / "ring.zarr") == kept
-        run(disk / "ring.zarr", chunk=FINE)
-        same_as(disk / "ring.zarr", fine)
 
 
 # ---- Two writers, Ctrl-C ------------------------------------------------------------------------
