@@ -79,8 +79,7 @@ def main() -> None:
         return plans(inputs, recipe)
 
     def needs(found: Any) -> np.ndarray:
-        (need,) = needs_of(stage_memory, recipe, [inputs], [found])
-        return need
+        return needs_of(stage_memory, recipe, inputs, found)
 
     listing, found = timed(listed)
     first, need = timed(lambda: needs(found))

@@ -90,7 +90,7 @@ def with_numpy(question: SearchProblem) -> tuple[int, Callable[[], None]]:
     """Return how many pairs a broadcast of the formulas over a sample has, and the broadcast."""
     (group,) = problem_groups(question, axis_roles(question))
     every = machines_of(np.arange(len(HBM) * len(NETWORK)))
-    objectives = direct_objectives(question, group.ready, replace_all(question.inputs, every))
+    objectives = direct_objectives(question, group.ready, every)
     plans = len(group.ready.plans[0])
     some = np.linspace(0, plans - 1, min(SAMPLE, plans)).astype(int)
 

@@ -10,8 +10,9 @@ import xarray as xr
 
 from jaxroof.analyses.plan_question import Question, Rules, count_of, machine_of, question_of
 from jaxroof.catalog.chip import Chip
+from jaxroof.engine.search.candidates import with_plans
 from jaxroof.engine.search.none_legal import NoLegalPlan, none_legal
-from jaxroof.engine.search.one_machine import OneMachine, with_plans
+from jaxroof.engine.search.one_machine import OneMachine
 from jaxroof.engine.search.problem import check_top
 from jaxroof.engine.search.ranked_plans import Whole, as_variables, fields_of, ranked_plans
 from jaxroof.errors import InputError

@@ -129,7 +129,7 @@ def _leanest(asked: Question, sizes: list[int], progress: Progress | None) -> tu
     for tried, size in enumerate(sizes, 1):
         inputs = dataclasses.replace(asked.inputs, gpus=np.float64(size), plan=None)
         plans = plan_product(stage_memory, inputs, asked.recipe, asked.constraints)
-        (need,) = needs_of(stage_memory, asked.recipe, [inputs], [plans])
+        need = needs_of(stage_memory, asked.recipe, inputs, plans)
         if need.min(initial=np.inf) < least:
             nearest, least = size, float(need.min())
         if progress is not None:

@@ -9,7 +9,7 @@ import pytest
 import jaxroof as jr
 from jaxroof.analyses.plan_question import machine_of, question_of
 from jaxroof.catalog.lookup import chip_of
-from jaxroof.engine.search.one_machine import with_plans
+from jaxroof.engine.search.candidates import with_plans
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.step import training
 

@@ -11,8 +11,8 @@ import jaxroof as jr
 from jaxroof.analyses.plan_question import Question, machine_of
 from jaxroof.catalog.lookup import device
 from jaxroof.engine.grid.evaluate import evaluate_points
+from jaxroof.engine.search.candidates import with_plans
 from jaxroof.engine.search.none_legal import NoLegalPlan
-from jaxroof.engine.search.one_machine import with_plans
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.inputs import StageInputs, TrainingPlan

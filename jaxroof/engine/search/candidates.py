@@ -19,7 +19,7 @@ from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.distinct_rows import distinct_rows
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Candidates, Estimator, reads
-from jaxroof.records import Absent, get_at, leaves, replace_at, with_named_absences
+from jaxroof.records import Absent, leaves, replace_at, with_named_absences
 from jaxroof.structure import Structure, structure
 
 PLANS, ROWS = 256, 16  # least padded number of plans, and of distinct rows of a part
@@ -196,18 +196,6 @@ class SortedPlans:
         return SortedPlans(some, self.need[positions], self.kinds)
 
 
-def sort_by_need(
-    estimator: Estimator, recipe: Any, asked: Sequence[Any], plans: Sequence[Candidates]
-) -> list[SortedPlans]:
-    """Return the plans of several problems, each list sorted by need.
-
-    ``asked`` are the inputs of each problem; all their leaves are numbers.
-    """
-    needs = needs_of(estimator, recipe, asked, plans)
-    each = zip(asked, plans, needs, strict=True)
-    return [sorted_by_need(estimator, inputs, some, need) for inputs, some, need in each]
-
-
 def sorted_by_need(
     estimator: Estimator, inputs: Any, plans: Candidates, need: np.ndarray
 ) -> SortedPlans:
@@ -295,8 +283,7 @@ def needed_plans(
     if not _rises(columns):
         order = np.lexsort(columns[::-1])
         found = found._replace(plans={f: column[order] for f, column in found.plans.items()})
-    (need,) = needs_of(estimator, recipe, [inputs], [found])
-    return NeededPlans(found, need)
+    return NeededPlans(found, needs_of(estimator, recipe, inputs, found))
 
 
 class ProductRows(NamedTuple):
@@ -336,15 +323,16 @@ def prepare_plans(
     A key has 1 for every number that neither the listing nor the need reads. Machines that differ
     only in rates therefore share one cached result.
     """
-    questions = [numbers.inputs() for numbers in asked]
-    if len(asked) == 1:
-        only = needed_plans(estimator, recipe, where, asked[0])
-        some = sorted_by_need(estimator, questions[0], only.plans, only.need)
-        return PreparedPlans([some], [only.plans.refused], some.plans)
-    found = [plan_product(estimator, inputs, recipe, where) for inputs in questions]
-    plans = sort_by_need(estimator, recipe, questions, found)
+    needed = [needed_plans(estimator, recipe, where, one) for one in asked]
+    plans = [
+        sorted_by_need(estimator, numbers.inputs(), some.plans, some.need)
+        for numbers, some in zip(asked, needed, strict=True)
+    ]
+    refused = [some.plans.refused for some in needed]
+    if len(plans) == 1:
+        return PreparedPlans(plans, refused, plans[0].plans)
     every = {f: np.concatenate([some.plans[f] for some in plans]) for f in plans[0].plans}
-    ready = PreparedPlans(plans, [f.refused for f in found], every)
+    ready = PreparedPlans(plans, refused, every)
     for q, (start, stop) in enumerate(itertools.pairwise(ready.starts)):
         views = {field: column[start:stop] for field, column in every.items()}
         plans[q] = dataclasses.replace(plans[q], plans=views)  # one copy of each column
@@ -401,46 +389,30 @@ def shared_sizes(estimator: Estimator, groups: Iterable[PreparedPlans]) -> Sizes
     return Sizes(max(questions), max(plans), tuple(map(max, zip(*rows, strict=True))))
 
 
-def needs_of(
-    estimator: Estimator, recipe: Any, asked: Sequence[Any], plans: Sequence[Candidates]
-) -> list[np.ndarray]:
-    """Return the need of each plan, by NumPy split by split where it depends on no part.
-
-    Otherwise it is evaluated for all problems as one list of points.
-    """
-    counts = [some.size for some in plans]
-    if not estimator.need or sum(counts) == 0:
-        return [np.zeros(count) for count in counts]
+def needs_of(estimator: Estimator, recipe: Any, inputs: Any, plans: Candidates) -> np.ndarray:
+    """Return the need of each plan of one problem, split by split where it depends on no part."""
+    if not estimator.need or plans.size == 0:
+        return np.zeros(plans.size)
     alone = estimator.alone.get(estimator.need)
-    rows = sum(some.rows for some in plans)
-    if (
-        alone is not None
-        and not reads(alone)
-        and executor_of(estimator, recipe, asked[0], rows) == NUMPY
-    ):
-        return [
-            by_split(functools.partial(_need, estimator, recipe, inputs), some)
-            for inputs, some in zip(asked, plans, strict=True)
-        ]
-    inputs = asked[0]
-    for path, _, _ in list(leaves(inputs)):
-        values = np.array([float(get_at(a, path)) for a in asked])
-        if np.any(values != values[0]):
-            inputs = replace_at(inputs, path, np.repeat(values, counts))
-    lists = [some.whole() for some in plans]
-    columns = {f: np.concatenate([p[f] for p in lists]).astype(np.float64) for f in lists[0]}
+    small = executor_of(estimator, recipe, inputs, plans.rows) == NUMPY
+    if small and alone is not None and not reads(alone):
+        return by_split(functools.partial(_need, estimator, recipe, inputs), plans)
+    every = with_plans(estimator, inputs, plans.whole())
+    return evaluate_points(estimator, recipe, every, estimator.need)[estimator.need]
+
+
+def with_plans(estimator: Estimator, inputs: Any, plans: Mapping[str, np.ndarray]) -> Any:
+    """Return inputs with plans as columns of numbers."""
     assert estimator.plan is not None
-    inputs = dataclasses.replace(inputs, plan=estimator.plan(**columns))
-    need = evaluate_points(estimator, recipe, inputs, estimator.need)[estimator.need]
-    return np.split(need, np.cumsum(counts)[:-1])
+    columns = {field: column.astype(np.float64) for field, column in plans.items()}
+    return dataclasses.replace(inputs, plan=estimator.plan(**columns))
 
 
 def _need(
     estimator: Estimator, recipe: Any, inputs: Any, fields: Mapping[str, np.ndarray]
 ) -> np.ndarray:
     """Return the need of columns of plans, which broadcast."""
-    assert estimator.plan is not None
-    asked = with_named_absences(dataclasses.replace(inputs, plan=estimator.plan(**fields)))
+    asked = with_named_absences(with_plans(estimator, inputs, fields))
     with np.errstate(all="ignore"):
         return np.asarray(estimator.result(estimator.need, asked, recipe, {}))
 

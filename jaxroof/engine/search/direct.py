@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxroof.engine.grid.axes import Axis, column_length, replace_all, spread
+from jaxroof.engine.grid.axes import Axis, replace_all, spread
 from jaxroof.engine.grid.chunks import Place, chunk_shape, iter_chunks, padded_slice
 from jaxroof.engine.grid.dependencies import bound_reads
 from jaxroof.engine.grid.executor import by_threads
@@ -228,24 +228,11 @@ def plan_objectives(
 
 
 def direct_objectives(
-    question: SearchProblem, ready: PreparedPlans, inputs: Any, bound: bool = False
-) -> Callable[[np.ndarray], np.ndarray]:
-    """Return a function from positions of one problem's plans to sign * objective [plan, lane].
-
-    With ``bound``: to the estimator's lower bound of the objective.
-
-    Leaves of the inputs are numbers or columns over the lanes.
-    """
-    tables, rows = _tables(question, ready, inputs, 1)
-    (plans,) = ready.plans
-    lanes = (column_length(inputs),)
-
-    def objectives(positions: np.ndarray) -> np.ndarray:
-        some = {field: column[positions] for field, column in plans.plans.items()}
-        mine = {name: number[positions] for name, number in rows.items()}
-        return plan_objectives(question, inputs, some, tables, mine, lanes, bound)
-
-    return objectives
+    question: SearchProblem, ready: PreparedPlans, columns: Mapping[str, np.ndarray]
+) -> Callable[..., np.ndarray]:
+    """Return ``grid_objectives`` of one problem, on lanes that differ in columns of its inputs."""
+    group = ProblemGroup((), slice(0, 1), question.inputs, {}, ready)
+    return functools.partial(grid_objectives(question, group, [Axis("lane", columns)]), 0)
 
 
 def grid_objectives(

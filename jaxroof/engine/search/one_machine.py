@@ -27,13 +27,14 @@ from jaxroof.engine.search.candidates import (
     needed_plans,
     product_rows,
     read_paths,
+    with_plans,
 )
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.direct import plan_objectives
 from jaxroof.engine.search.distinct_rows import distinct_rows
 from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.errors import InputError, refusal
-from jaxroof.estimator import FAR, TIE, Candidates, Estimator, reads
+from jaxroof.estimator import FAR, TIE, Candidates, reads
 from jaxroof.records import with_named_absences
 from jaxroof.structure import structure
 
@@ -382,13 +383,6 @@ def stairs_of(need: np.ndarray, value: np.ndarray) -> np.ndarray:
     bound = least[last] + TIE * np.abs(least[last])
     first = np.searchsorted(-least, -bound, side="left")  # first tie of the running minimum
     return order[np.unique(first)]
-
-
-def with_plans(estimator: Estimator, inputs: Any, plans: Mapping[str, np.ndarray]) -> Any:
-    """Return inputs with plans as columns of numbers."""
-    assert estimator.plan is not None
-    columns = {field: column.astype(np.float64) for field, column in plans.items()}
-    return dataclasses.replace(inputs, plan=estimator.plan(**columns))
 
 
 def reports(

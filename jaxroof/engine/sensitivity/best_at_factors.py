@@ -15,13 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxroof.engine.grid.axes import Axis
 from jaxroof.engine.grid.dependencies import bound_reads
 from jaxroof.engine.grid.executor import by_threads
 from jaxroof.engine.search.bounded import SLACK, bound_rows
 from jaxroof.engine.search.candidates import PreparedPlans, subset
-from jaxroof.engine.search.direct import grid_objectives
-from jaxroof.engine.search.groups import ProblemGroup
+from jaxroof.engine.search.direct import direct_objectives
 from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.estimator import TIE
 from jaxroof.records import get_at
@@ -144,6 +142,5 @@ def _objectives(
     ready, value = one.ready, float(get_at(one.question.inputs, one.path))
     # of all plans the distinct rows are known
     some = ready if len(positions) == len(ready.plans[0]) else subset(ready, [positions])
-    group = ProblemGroup((), slice(0, 1), one.question.inputs, {}, some)
-    lanes = Axis("lane", {one.path: value * one.factors[list(factors)]})
-    return functools.partial(grid_objectives(one.question, group, [lanes]), 0), some
+    lanes = {one.path: value * one.factors[list(factors)]}
+    return direct_objectives(one.question, some, lanes), some

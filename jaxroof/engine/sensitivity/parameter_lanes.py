@@ -74,7 +74,7 @@ def parameter_lanes(
         columns[path] = column.reshape(-1)
     lanes, plans = replace_all(question.inputs, columns), ready.plans[0].plans
     if executor_of(question.estimator, question.recipe, lanes, 0, executor) == NUMPY:
-        objectives = direct_objectives(question, ready, lanes)
+        objectives = direct_objectives(question, ready, columns)
     else:
         objectives = functools.partial(_listed, question, plans, columns)
     return ParameterLanes(question, tuple(paths), factors, plans, objectives)

@@ -75,13 +75,13 @@ def test_a_product_of_plans_needs_what_its_plans_need(where):
     inputs, recipe = machine(), jr.training.recipe
     plans = candidates.plan_product(jr.training, inputs, recipe, rules)
     assert [*plans.product] == ["zero_stage", "recompute", "offload_optimizer"]
-    (need,) = candidates.needs_of(jr.training, recipe, [inputs], [plans])
+    need = candidates.needs_of(jr.training, recipe, inputs, plans)
     columns = {field: column.astype(float) for field, column in plans.whole().items()}
     assert all(rule.holds(columns).all() for rule in rules)
     each = dataclasses.replace(inputs, plan=jr.training.plan(**columns))
     report = evaluate_points(jr.training, recipe, each, "memory")
     np.testing.assert_array_equal(need, report["memory"])
     some = jr.Candidates({field: column[1:-1] for field, column in plans.whole().items()}, {})
-    (rest,) = candidates.needs_of(jr.training, recipe, [inputs], [some])
+    rest = candidates.needs_of(jr.training, recipe, inputs, some)
     np.testing.assert_array_equal(rest, need[1:-1])
     np.testing.assert_array_equal(plans.at(np.arange(plans.size))["data"], columns["data"])

@@ -11,7 +11,7 @@ from jaxroof.analyses.result_metadata import resources
 from jaxroof.engine.grid.dataset import roles
 from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.grid.question import resolve
-from jaxroof.engine.search.one_machine import with_plans
+from jaxroof.engine.search.candidates import with_plans
 from jaxroof.engine.sensitivity.elasticities import default_parameters
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.interval import REGIMES
