@@ -177,10 +177,11 @@ def _measured(machine: OneMachine, best: xr.Dataset) -> Whole:
 
     fits = machine.fitting
     fields = ("tensor", "offload_optimizer")
-    some = fits[is_measured(machine.at(fits, fields))]
-    if is_measured({name: best[name].values for name in fields}).item() or not len(some):
+    if is_measured({name: best[name].values for name in fields}).item():
         return {}
-    place = machine.best(1, some)[0]
+    place = machine.best(1, fits[is_measured(machine.at(fits, fields))])[0]
+    if not len(place):
+        return {}
     plan = machine.reports(place).isel(plan=0)
     return {
         "measured": (float(plan.step_time), "s", "Step time of the fastest measured kind of plan"),
