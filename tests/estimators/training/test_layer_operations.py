@@ -11,11 +11,20 @@ from measured_steps import CHIPS, steps
 from jaxroof import catalog
 from jaxroof.catalog.lookup import architecture_with_choices, training_system
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
+from jaxroof.estimators.training.layer import sums
 from jaxroof.estimators.training.layer.attention import exact_context, score_width
-from jaxroof.estimators.training.layer.operation import Cut, products, weights
+from jaxroof.estimators.training.layer.operation import (
+    Cut,
+    Matrix,
+    Operation,
+    Saved,
+    products,
+    weights,
+)
 from jaxroof.estimators.training.layer.sums import groups, mean_weights
 from jaxroof.estimators.training.layer_operations import layer_operations
 from jaxroof.estimators.training.layer_time import layer_work
+from jaxroof.estimators.training.model_size import size
 from jaxroof.estimators.training.recipe import AttentionKernel, Module, Selective, TrainingRecipe
 from jaxroof.estimators.training.step import training
 from jaxroof.estimators.training.step_time import plan_time, timed
@@ -208,3 +217,25 @@ def test_weight_gradients_are_nearly_half_of_the_way_back_of_large_products(name
         assert 0.0 <= float(part.weights) <= float(part.backward)
     matmul = parts["matmul"]
     assert float(matmul.weights) == pytest.approx(float(matmul.backward) / 2.0, rel=0.2)
+
+
+def test_an_operation_that_joins_a_list_is_read_by_all_sums(monkeypatch):
+    """One entry more: parameters, FLOP, seconds, saved bytes, states, and a row of its own."""
+    inputs, recipe = asked_of("llama3-8b", tensor=2.0)
+    before, plain = training.evaluate(inputs, recipe), sums.attention
+
+    def gated(model):
+        gate = Matrix(model.hidden, model.heads * model.head_size, Cut.COLUMNS)
+        saved = (Saved("attention_output", lambda kept: 2.0 * kept.size.tokens, read=True),)
+        return plain(model) | {"gate": Operation("attention", gate, time="matmul", saved=saved)}
+
+    monkeypatch.setattr(sums, "attention", gated)
+    after, found = training.evaluate(inputs, recipe), layer_operations(inputs, recipe)
+    more = 4096.0**2 * 32.0
+    assert float(size(inputs.model, recipe)["parameters"]) == 8030261248.0 + more
+    assert float(after.memory_weights - before.memory_weights) == pytest.approx(more)  # 2 B of 1/2
+    tokens = float(inputs.model.sequence)
+    assert float(after.memory_activations - before.memory_activations) == 32.0 * 2.0 * tokens
+    assert float(found["gate"].flops.forward) == 2.0 * tokens * 4096.0**2 / 2.0
+    assert after.time_compute > before.time_compute
+    assert float(after.mfu * after.step_time) > float(before.mfu * before.step_time)
