@@ -20,7 +20,7 @@ from jaxroof.estimators.training.layer.operation import (
     times,
 )
 from jaxroof.estimators.training.layer.sums import MeanWeights, groups, share_of
-from jaxroof.estimators.training.memory_model import MemoryModel
+from jaxroof.estimators.training.planned import TrainingModel
 from jaxroof.estimators.training.rates import Rates
 from jaxroof.estimators.training.recipe import Module
 from jaxroof.formulas.arithmetic import larger, where
@@ -70,7 +70,7 @@ class LayerWork(NamedTuple):
     host: Passes  # least time
 
 
-def tokens_of(model: MemoryModel, plan: TrainingPlan, rates: Rates) -> Tokens:
+def tokens_of(model: TrainingModel, plan: TrainingPlan, rates: Rates) -> Tokens:
     """Return the tokens of a microbatch and what moving their hidden states takes."""
     tensor, network = plan.tensor, rates.network
     group = plan.microbatch * model.sequence / plan.context

@@ -18,8 +18,8 @@ from jaxroof.estimators.training.layer.attention import (
 )
 from jaxroof.estimators.training.layer.operation import weights
 from jaxroof.estimators.training.layer.sums import by_part, last_layer
-from jaxroof.estimators.training.memory_model import MemoryModel, memory_model
 from jaxroof.estimators.training.model_size import size
+from jaxroof.estimators.training.planned import TrainingModel, training_model
 from jaxroof.estimators.training.recipe import Recipe
 from jaxroof.formulas.arithmetic import where
 from jaxroof.records import Number, quantity, record
@@ -69,7 +69,7 @@ def token_flops(model: Architecture, recipe: Recipe) -> dict[str, Number]:
     Raises: InputError where the model gives no sequence length.
     Source: docs/models/parameters_flops_memory.md, section 3.
     """
-    read = memory_model(model, recipe)
+    read = training_model(model, recipe)
     products = {part: met for part, (_, met) in by_part(read).items()}
     router = products.pop("router")
     layers = sum(products.values())
@@ -92,7 +92,7 @@ def token_flops(model: Architecture, recipe: Recipe) -> dict[str, Number]:
     }
 
 
-def _by_parameters(model: MemoryModel, counts: dict[str, Number]) -> dict[str, Number]:
+def _by_parameters(model: TrainingModel, counts: dict[str, Number]) -> dict[str, Number]:
     """Return the multiply-adds of the conventions that start from the parameters."""
     active = counts["active_parameters"]
     beside = ("embedding", "head", "positions")
@@ -104,7 +104,7 @@ def _by_parameters(model: MemoryModel, counts: dict[str, Number]) -> dict[str, N
     }
 
 
-def _scores(model: MemoryModel) -> dict[str, Number]:
+def _scores(model: TrainingModel) -> dict[str, Number]:
     """Return the multiply-adds of scores and values of one token in all layers."""
     width, local, sequence = score_width(model), model.windowed_layers, model.sequence
     none = 0.0 * model.window
@@ -121,7 +121,7 @@ def _scores(model: MemoryModel) -> dict[str, Number]:
     }
 
 
-def _prediction(model: MemoryModel) -> Number:
+def _prediction(model: TrainingModel) -> Number:
     """Return what modules of multi-token prediction add, and norms of latents beside them.
 
     Of a module: one layer without its router, V h + 2 h^2 + 3 h, and halved scores.

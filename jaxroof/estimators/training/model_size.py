@@ -14,7 +14,7 @@ from jaxroof.estimators.training.layer.sums import (
     norm_weights,
     total_weights,
 )
-from jaxroof.estimators.training.memory_model import memory_model
+from jaxroof.estimators.training.planned import training_model
 from jaxroof.estimators.training.recipe import Recipe
 from jaxroof.formulas.arithmetic import larger
 from jaxroof.records import Number, quantity, record
@@ -67,7 +67,7 @@ def size(architecture: Architecture, recipe: Recipe) -> dict[str, Number]:
 
     Source: docs/models/parameters_flops_memory.md, sections 2.1 and 2.2.
     """
-    model = memory_model(architecture, recipe)
+    model = training_model(architecture, recipe)
     norm, table = norm_weights(model), model.vocabulary * model.hidden
     parts = {f"parameters_{part}": held for part, (held, _) in by_part(model).items()}
     parts["parameters_norms"] = parts["parameters_norms"] + norm

@@ -9,8 +9,7 @@ from jaxroof.estimators.training.inputs import TrainingPlan
 from jaxroof.estimators.training.kernels import matmul, stream
 from jaxroof.estimators.training.layer.operation import Work
 from jaxroof.estimators.training.layer_time import Sharded
-from jaxroof.estimators.training.memory_model import MemoryModel
-from jaxroof.estimators.training.planned import BatchPlan
+from jaxroof.estimators.training.planned import BatchPlan, TrainingModel
 from jaxroof.estimators.training.recipe import Schedule
 from jaxroof.estimators.training.stages import alike_chunks
 from jaxroof.formulas.arithmetic import larger, log, sqrt, where
@@ -62,7 +61,7 @@ def ends(work: Work) -> Ends:
     return Ends(embedding, head * (1.0 + model.mtp_layers))
 
 
-def stage_layers(model: MemoryModel, plan: TrainingPlan) -> tuple[Number, Number, Number]:
+def stage_layers(model: TrainingModel, plan: TrainingPlan) -> tuple[Number, Number, Number]:
     """Return the layers in all, those of a middle stage and those of the first and the last.
 
     Assumes: the first and the last stage have as many, half of what both have.

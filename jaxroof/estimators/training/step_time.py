@@ -16,8 +16,7 @@ from jaxroof.estimators.training.layer_time import (
     tokens_of,
     with_fsdp,
 )
-from jaxroof.estimators.training.memory_model import memory_model
-from jaxroof.estimators.training.planned import BatchPlan, batch_plan
+from jaxroof.estimators.training.planned import BatchPlan, batch_plan, training_model
 from jaxroof.estimators.training.rates import rates, software_of
 from jaxroof.estimators.training.recipe import TrainingRecipe, exchange_of, modules_of
 from jaxroof.estimators.training.stage_time import (
@@ -126,7 +125,7 @@ def _work(
     inputs: TrainingInputs, plan: BatchPlan, recipe: TrainingRecipe, tokens: Tokens | None = None
 ) -> Work:
     software = software_of(inputs, recipe)
-    model, speed = memory_model(inputs.model, recipe), rates(inputs, software)
+    model, speed = training_model(inputs.model, recipe), rates(inputs, software)
     if tokens is None:
         tokens = tokens_of(model, plan, speed)
     return Work(model, plan, speed, software, tokens)

@@ -17,8 +17,8 @@ from jaxroof.estimators.training.layer.sums import (
     norm_weights,
     total_weights,
 )
-from jaxroof.estimators.training.memory_model import MemoryModel, memory_model
 from jaxroof.estimators.training.model_size import size
+from jaxroof.estimators.training.planned import TrainingModel, training_model
 from jaxroof.estimators.training.recipe import Biases, Embeddings, Norm
 from jaxroof.records import units
 
@@ -43,7 +43,7 @@ def test_totals_are_those_of_the_table(name):
 def test_parts_are_golden(name):
     model, recipe = architecture(name)
     found = size(model, recipe)
-    read = memory_model(model, recipe)
+    read = training_model(model, recipe)
     dense, routing = layer_weights(read)
     layers = {"dense_layer": dense} | ({"moe_layer": routing} if model.experts else {})
     attended = total_weights(attention(read).values())
@@ -78,7 +78,7 @@ def test_parts_and_layers_sum_to_the_whole(name):
     assert float(found.parameters) == sum(float(found[part]) for part in parts)
     assert 0.0 < float(found.active_parameters) <= float(found.parameters)
     assert float(found.weights) == 2.0 * float(found.parameters)
-    model = memory_model(*architecture(name))
+    model = training_model(*architecture(name))
     (dense, routing), (_, *counted) = layer_weights(model), groups(model)
     layers = sum(
         group.layers * one.all for group, one in zip(counted, (dense, routing), strict=True)
@@ -92,13 +92,13 @@ def test_layers_of_golden_memory_rows_have_the_parameters_that_those_count():
         for text in {row["model"] for row in memory.rows(name)}:
             shape = json.loads(text)
             own = SimpleNamespace(**{**memory.MODEL, **shape})
-            model = memory_model(*memory.of_model(shape))
+            model = training_model(*memory.of_model(shape))
             dense, routing, norm = memory.counts(own)
             assert tuple(map(float, layer_weights(model)[0])) == dense, shape
             assert float(norm_weights(model)) == norm, shape
             if own.experts:  # else no layer routes: they count no time
                 assert tuple(map(float, layer_weights(model)[1])) == routing, shape
-            for field in {*shape} & {*units(MemoryModel)}:
+            for field in {*shape} & {*units(TrainingModel)}:
                 assert float(getattr(model, field)) == float(getattr(own, field)), (shape, field)
 
 

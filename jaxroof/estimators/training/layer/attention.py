@@ -19,7 +19,7 @@ from jaxroof.estimators.training.layer.operation import (
     Work,
     having,
 )
-from jaxroof.estimators.training.memory_model import MemoryModel
+from jaxroof.estimators.training.planned import TrainingModel
 from jaxroof.estimators.training.recipe import AttentionKernel, Module
 from jaxroof.formulas.arithmetic import smaller, where
 from jaxroof.formulas.network import all_to_all, beside, gather, placed
@@ -29,7 +29,7 @@ from jaxroof.records import Number
 BACKWARD = 2.5  # times the work of its forward pass that a causal kernel does, scores again
 
 
-def attention(model: MemoryModel) -> Operations:
+def attention(model: TrainingModel) -> Operations:
     """Return attention: projections, its core, and norms of heads."""
     _, value = head_widths(model)
     return {
@@ -57,7 +57,7 @@ def attention(model: MemoryModel) -> Operations:
     }
 
 
-def _heads(model: MemoryModel) -> Operations:
+def _heads(model: TrainingModel) -> Operations:
     """Return projections whose queries, keys and values are made head by head."""
     width = (model.heads + 2.0 * model.kv_heads) * model.head_size
     biases = Weights(model.projection_bias * width, model.output_bias * model.hidden)
@@ -72,7 +72,7 @@ def _heads(model: MemoryModel) -> Operations:
     }
 
 
-def _latents(model: MemoryModel) -> Operations:
+def _latents(model: TrainingModel) -> Operations:
     """Return projections to latents of low rank and from them; queries may have none (q = 0)."""
     queries = model.heads * (model.nope_size + model.rope_size)
     keys = model.heads * (model.nope_size + model.value_size)
@@ -109,7 +109,7 @@ def _latents(model: MemoryModel) -> Operations:
     }
 
 
-def head_widths(model: MemoryModel) -> tuple[Number, Number]:
+def head_widths(model: TrainingModel) -> tuple[Number, Number]:
     """Return the width of a head's queries and keys, and that of its values.
 
     (d, d), or with latents (nope + rope, value)
@@ -126,7 +126,7 @@ def head_widths(model: MemoryModel) -> tuple[Number, Number]:
 # ---- Its core -----------------------------------------------------------------------------------
 
 
-def score_width(model: MemoryModel) -> Number:
+def score_width(model: TrainingModel) -> Number:
     """Return the multiply-adds of scores and values for a query and a key: a (d_q + d_v)."""
     return model.heads * sum(head_widths(model))
 
@@ -227,7 +227,7 @@ def _unfused(work: Work) -> Passes:
     )
 
 
-def rotation(model: MemoryModel) -> Operations:
+def rotation(model: TrainingModel) -> Operations:
     """Return the copies of heads about the core, rotated in a model without learned positions."""
     return {"rotation": Operation(time="elementwise", kernel=_rotation, launched=0.0)}
 

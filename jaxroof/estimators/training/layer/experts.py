@@ -23,7 +23,7 @@ from jaxroof.estimators.training.layer.operation import (
     Work,
     on_rank,
 )
-from jaxroof.estimators.training.memory_model import MemoryModel
+from jaxroof.estimators.training.planned import TrainingModel
 from jaxroof.estimators.training.recipe import ExpertWeighting, Module
 from jaxroof.formulas.arithmetic import larger, where
 from jaxroof.formulas.network import all_to_all, distinct_targets, gather, placed
@@ -32,7 +32,7 @@ from jaxroof.records import Number
 EXPERTS = (Module.EXPERTS,)
 
 
-def routed_mlp(model: MemoryModel) -> Operations:
+def routed_mlp(model: TrainingModel) -> Operations:
     """Return the shared experts, the routed ones and their router of a layer that routes."""
     hidden, width, bias = model.hidden, model.expert_feedforward, model.expert_bias
     gates, alone = 1.0 + model.gated, where(model.shared_feedforward > 0.0, 0.0, 0.5)

@@ -16,13 +16,13 @@ from jaxroof.estimators.training.layer.operation import (
     Weights,
     Work,
 )
-from jaxroof.estimators.training.memory_model import MemoryModel
+from jaxroof.estimators.training.planned import TrainingModel
 from jaxroof.estimators.training.recipe import Module
 from jaxroof.formulas.arithmetic import where
 from jaxroof.records import Number
 
 
-def dense_mlp(model: MemoryModel) -> Operations:
+def dense_mlp(model: TrainingModel) -> Operations:
     """Return the MLP of a layer that does not route."""
     bias = model.mlp_bias
     gates = 1.0 + model.gated
@@ -34,7 +34,7 @@ def dense_mlp(model: MemoryModel) -> Operations:
     }
 
 
-def shared_experts(model: MemoryModel) -> Operations:
+def shared_experts(model: TrainingModel) -> Operations:
     """Return the experts that every token meets."""
     modules = (Module.SHARED_EXPERTS, Module.EXPERTS)
     width = model.shared_feedforward
@@ -42,7 +42,7 @@ def shared_experts(model: MemoryModel) -> Operations:
 
 
 def mlp(
-    model: MemoryModel,
+    model: TrainingModel,
     width: Number,
     name: str,
     part: str,

@@ -14,12 +14,12 @@ from jaxroof.estimators.training.layer.operation import (
     Weights,
     Work,
 )
-from jaxroof.estimators.training.memory_model import MemoryModel
+from jaxroof.estimators.training.planned import TrainingModel
 from jaxroof.estimators.training.recipe import Module
 from jaxroof.records import Number
 
 
-def norms(model: MemoryModel) -> Operations:
+def norms(model: TrainingModel) -> Operations:
     """Return the normalisations of the residual stream in a layer."""
     gains = model.norms_per_layer * model.hidden * model.norm_vectors
     return {
@@ -42,7 +42,7 @@ def norms(model: MemoryModel) -> Operations:
     }
 
 
-def residuals(model: MemoryModel) -> Operations:
+def residuals(model: TrainingModel) -> Operations:
     """Return the sums of a layer with the residual stream, and dropout before them."""
     return {
         "residuals": Operation(

@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from jaxroof.estimators.training.inputs import TrainingPlan
 from jaxroof.estimators.training.kernels import matmul, stream
-from jaxroof.estimators.training.memory_model import MemoryModel
-from jaxroof.estimators.training.planned import BatchPlan, PlannedStep
+from jaxroof.estimators.training.planned import BatchPlan, PlannedStep, TrainingModel
 from jaxroof.estimators.training.rates import Rates, Software
 from jaxroof.estimators.training.recipe import Module, TrainingRecipe
 from jaxroof.formulas.arithmetic import where
@@ -81,7 +80,7 @@ class Tokens(NamedTuple):
 class Work(NamedTuple):
     """What the seconds of an operation follow from."""
 
-    model: MemoryModel
+    model: TrainingModel
     plan: BatchPlan
     rates: Rates
     software: Software

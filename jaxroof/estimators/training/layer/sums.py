@@ -24,7 +24,7 @@ from jaxroof.estimators.training.layer.operation import (
     total,
     weights,
 )
-from jaxroof.estimators.training.memory_model import MemoryModel
+from jaxroof.estimators.training.planned import TrainingModel
 from jaxroof.formulas.arithmetic import where
 from jaxroof.records import Number
 
@@ -36,7 +36,7 @@ class Group(NamedTuple):
     operations: Operations
 
 
-def groups(model: MemoryModel) -> tuple[Group, Group, Group]:
+def groups(model: TrainingModel) -> tuple[Group, Group, Group]:
     """Return the operations of every layer, of those that do not route, and of those that do."""
     dense = where(model.experts > 0.0, model.first_dense_layers, model.layers)
     every = norms(model) | attention(model) | rotation(model) | residuals(model)
@@ -47,13 +47,13 @@ def groups(model: MemoryModel) -> tuple[Group, Group, Group]:
     )
 
 
-def kinds(model: MemoryModel) -> tuple[Operations, Operations]:
+def kinds(model: TrainingModel) -> tuple[Operations, Operations]:
     """Return the operations of a layer that does not route, and of one that does."""
     every, dense, routing = (group.operations for group in groups(model))
     return every | dense, every | routing
 
 
-def share_of(layers: Number, model: MemoryModel) -> Number:
+def share_of(layers: Number, model: TrainingModel) -> Number:
     """Return the share of some layers in those of the model."""
     return 1.0 if layers is model.layers else layers / model.layers
 
@@ -71,7 +71,7 @@ def total_products(operations: Iterable[Operation]) -> Number:
     return total(map(products, operations))
 
 
-def by_part(model: MemoryModel) -> dict[str, tuple[Number, Number]]:
+def by_part(model: TrainingModel) -> dict[str, tuple[Number, Number]]:
     """Return the parameters and the multiply-adds of a token in all layers, part by part."""
     found: dict[str, tuple[Number, Number]] = {}
     for layers, operations in groups(model):
@@ -81,20 +81,20 @@ def by_part(model: MemoryModel) -> dict[str, tuple[Number, Number]]:
     return found
 
 
-def layer_weights(model: MemoryModel) -> tuple[Weights, Weights]:
+def layer_weights(model: TrainingModel) -> tuple[Weights, Weights]:
     """Return the parameters of a layer that does not route, and of one that does."""
     dense, routing = (total_weights(layer.values()) for layer in kinds(model))
     return dense, routing
 
 
-def last_layer(model: MemoryModel) -> tuple[Number, Number]:
+def last_layer(model: TrainingModel) -> tuple[Number, Number]:
     """Return the parameters and the multiply-adds of a layer of the last kind: routing, if any."""
     there, (dense, routing) = model.experts > 0.0, layer_weights(model)
     both = [total_products(layer.values()) for layer in kinds(model)]
     return where(there, routing.all, dense.all), where(there, both[1], both[0])
 
 
-def norm_weights(model: MemoryModel) -> Number:
+def norm_weights(model: TrainingModel) -> Number:
     """Return the parameters of one norm of the hidden width."""
     return model.hidden * model.norm_vectors
 
@@ -102,7 +102,7 @@ def norm_weights(model: MemoryModel) -> Number:
 MeanWeights = tuple[Number, Number]  # parameters without and of experts
 
 
-def mean_weights(model: MemoryModel, plan: TrainingPlan) -> MeanWeights:
+def mean_weights(model: TrainingModel, plan: TrainingPlan) -> MeanWeights:
     """Return the parameters of an average layer that its time reads: without and of experts.
 
     The matrices of all tensor ranks and 2 h of norms; those of the routed experts of one rank.
@@ -133,7 +133,7 @@ class LayerShapes(NamedTuple):
     routing: list[Shape]  # of an expert and of the shared ones
 
 
-def layer_shapes(model: MemoryModel, plan: TrainingPlan) -> LayerShapes:
+def layer_shapes(model: TrainingModel, plan: TrainingPlan) -> LayerShapes:
     """Return the shapes of a layer's matrices on a rank."""
     return LayerShapes(*(_shapes(group.operations, plan) for group in groups(model)))
 
