@@ -26,6 +26,7 @@ from jaxroof.io.atomic import Path, os_errors, replace_file
 from jaxroof.io.chunk_manifest import (
     END,
     HOME,
+    PLAN,
     Files,
     append,
     check_ours,
@@ -276,6 +277,8 @@ def read(path: Path) -> xr.Dataset:
     group, attributes = _opened(path)
     check_version(attributes, where)
     names = [*found["variables"], *found["coordinates"]]
+    if not {f"{name}/{ROOT}" for name in names} <= {*found["metadata"]}:  # those are inside
+        raise refusal(where, f"damaged: {HOME}/{PLAN} {CHANGED}")
     known = {name: _variable(where, name, group[name]) for name in names}
     for name in found["coordinates"]:
         known[name].load()  # they are short
@@ -330,7 +333,6 @@ def save(data: xr.Dataset, path: Path) -> None:
     """Write a whole Dataset as a finished store in a temporary directory, then replace ``path``."""
     target = pathlib.Path(path)
     check_ours(target)
-
     with os_errors(path):
         temporary = pathlib.Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
         try:
