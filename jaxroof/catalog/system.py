@@ -1,12 +1,14 @@
 """The machine: one accelerator, its memory and its links."""
 
 from collections.abc import Collection, Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from jaxroof import catalog
 from jaxroof.catalog.chip import Chip
-from jaxroof.formulas.network import Network, Tier
 from jaxroof.records import Number, quantity, record, value_or
+
+if TYPE_CHECKING:
+    from jaxroof.formulas.network import Network, Tier
 
 
 @record
@@ -145,19 +147,23 @@ def usable_memory(system: System) -> Number:
 
 def tiers(
     system: System, shares: tuple[Number, Number], hops: tuple[Number, Number]
-) -> tuple[Tier, ...]:
+) -> "tuple[Tier, ...]":
     """Return the tiers of a system's links, innermost first.
 
     Arguments: ``shares`` of their peak rates that messages run at, and the latency of a hop: those
     of the innermost tier, and those of every other.
     """
+    from jaxroof.formulas.network import Tier  # not above: a machine by its name needs no formula
+
     return (
         Tier(system.fast_domain, system.fast_bandwidth * shares[0], hops[0]),
         Tier(0.0, system.slow_bandwidth * shares[1], hops[1], system.nics),
     )
 
 
-def network(system: System) -> Network:
+def network(system: System) -> "Network":
     """Return a system's links at its own efficiencies and latencies."""
+    from jaxroof.formulas.network import Network
+
     shares = (system.fast_efficiency, system.slow_efficiency)
     return Network(tiers(system, shares, (system.fast_latency, system.slow_latency)))
