@@ -15,7 +15,6 @@ def smooth_larger(a: Number, b: Number, doublings: int = SHARP) -> Number:
 
     Assumes: times are not negative; q is 2 to the power of ``doublings``, so that products and
     roots serve. Value and slopes are smooth in both.
-    Units: a, b [s] -> [s].
     Source: docs/models/training_step_today.md, conventions.
 
     >>> float(smooth_larger(1.0, 1.0)) == 2.0**0.25
@@ -33,13 +32,7 @@ def smooth_larger(a: Number, b: Number, doublings: int = SHARP) -> Number:
 
 
 def smooth_smaller(a: Number, b: Number) -> Number:
-    """Return a smooth minimum of two positive numbers.
-
-    t = 1 / smooth_larger(1 / a, 1 / b)
-
-    Assumes: both are positive.
-    Units: a, b in one unit -> the same unit.
-    Source: docs/models/training_step_today.md, conventions.
+    """Return a smooth minimum of two positive numbers, t = 1 / smooth_larger(1 / a, 1 / b).
 
     >>> float(smooth_smaller(2.0, 2.0)) == 2.0 / 2.0**0.25
     True

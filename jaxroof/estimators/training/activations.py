@@ -139,7 +139,7 @@ def freeing(inputs: StageInputs, recipe: TrainingRecipe) -> frozenset[Module]:
     kept = Kept(step, recipe, sizes(step))
     found = [
         one
-        for layers, operations in groups(step.model)
+        for layers, _, operations in groups(step.model)
         if layers > 0.0
         for operation in operations.values()
         for one, value in _saved(operation, kept)

@@ -19,7 +19,7 @@ from jaxroof.estimators.training.layer.operation import (
     summed,
     times,
 )
-from jaxroof.estimators.training.layer.sums import MeanWeights, groups, share_of
+from jaxroof.estimators.training.layer.sums import MeanWeights, groups
 from jaxroof.estimators.training.planned import TrainingModel
 from jaxroof.estimators.training.rates import Rates
 from jaxroof.estimators.training.recipe import Module
@@ -46,9 +46,6 @@ class LayerTime(NamedTuple):
     weights: Number  # of backward: products that weight gradients alone need
 
 
-PARTS = LayerTime._fields[:8]  # of which an operation or its message has one
-
-
 class OperationTime(NamedTuple):
     """An operation with its seconds in the average layer, and those of its cast and message."""
 
@@ -63,7 +60,7 @@ class LayerWork(NamedTuple):
     """Seconds of an average layer and one microbatch, before the host's limit."""
 
     operations: dict[str, OperationTime]
-    parts: dict[str, Passes]  # by PARTS
+    parts: dict[str, Passes]  # by the names of a LayerTime
     repeated: list[str]  # operations that selective recomputation computes again
     again: Number  # what the backward pass computes and sends again
     busy: Passes  # if the host launched kernels in no time
@@ -144,8 +141,7 @@ def layer_work(work: Work, modules: frozenset[Module]) -> LayerWork:
 def timed_operations(work: Work) -> dict[str, OperationTime]:
     """Return the operations of an average layer that take time."""
     found = {}
-    for layers, operations in groups(work.model):
-        share = share_of(layers, work.model)
+    for _, share, operations in groups(work.model):
         for name, one in operations.items():
             if one.time and not known(one.share, 0.0):
                 found[name] = _timed(one, share, work)

@@ -79,7 +79,7 @@ def size(architecture: Architecture, recipe: Recipe) -> dict[str, Number]:
         "parameters_extra": model.extra_parameters,
     }
     total = sum(parts.values())
-    layers, routing = groups(model)[-1]
+    layers, _, routing = groups(model)[-1]
     expert = total_weights(routing.values()).routed / larger(model.experts, 1.0)
     module, _ = last_layer(model)
     joins = 2.0 * model.hidden * model.hidden

@@ -99,10 +99,7 @@ def asked_of(name: str, choices: Any = None, model: Any = None, **plan: Any):
 def over_layers(model, amount) -> float:
     """Return the mean over the layers of a model of a sum over a layer's operations."""
     return float(
-        sum(
-            layers / model.layers * sum(amount(one) for one in of.values())
-            for layers, of in groups(model)
-        )
+        sum(share * sum(amount(one) for one in of.values()) for _, share, of in groups(model))
     )
 
 

@@ -33,6 +33,7 @@ class Group(NamedTuple):
     """Operations that the same layers have, and how many of the model's layers those are."""
 
     layers: Number
+    share: Number  # of the model's layers
     operations: Operations
 
 
@@ -41,9 +42,9 @@ def groups(model: TrainingModel) -> tuple[Group, Group, Group]:
     dense = where(model.experts > 0.0, model.first_dense_layers, model.layers)
     every = norms(model) | attention(model) | rotation(model) | residuals(model)
     return (
-        Group(model.layers, every),
-        Group(dense, dense_mlp(model)),
-        Group(model.layers - dense, routed_mlp(model)),
+        Group(model.layers, 1.0, every),
+        Group(dense, dense / model.layers, dense_mlp(model)),
+        Group(model.layers - dense, 1.0 - dense / model.layers, routed_mlp(model)),
     )
 
 
@@ -51,11 +52,6 @@ def kinds(model: TrainingModel) -> tuple[Operations, Operations]:
     """Return the operations of a layer that does not route, and of one that does."""
     every, dense, routing = (group.operations for group in groups(model))
     return every | dense, every | routing
-
-
-def share_of(layers: Number, model: TrainingModel) -> Number:
-    """Return the share of some layers in those of the model."""
-    return 1.0 if layers is model.layers else layers / model.layers
 
 
 # ---- Parameters and multiply-adds ---------------------------------------------------------------
@@ -74,7 +70,7 @@ def total_products(operations: Iterable[Operation]) -> Number:
 def by_part(model: TrainingModel) -> dict[str, tuple[Number, Number]]:
     """Return the parameters and the multiply-adds of a token in all layers, part by part."""
     found: dict[str, tuple[Number, Number]] = {}
-    for layers, operations in groups(model):
+    for layers, _, operations in groups(model):
         for one in (one for one in operations.values() if one.part):
             held, met = found.get(one.part, (0.0, 0.0))
             found[one.part] = (held + layers * weights(one).all, met + layers * products(one))
@@ -111,8 +107,7 @@ def mean_weights(model: TrainingModel, plan: TrainingPlan) -> MeanWeights:
     """
     dense: Number = 2.0 * model.hidden
     routed: Number = 0.0
-    for layers, operations in groups(model):
-        share = share_of(layers, model)
+    for _, share, operations in groups(model):
         matrices = total_weights(o._replace(vectors=Weights()) for o in operations.values())
         dense = plus(dense, times(share, plus(matrices.sharded, matrices.replicated)))
         routed = plus(routed, times(share, matrices.routed))
