@@ -26,6 +26,7 @@ from jaxroof.catalog.software import TODAY
 from jaxroof.engine.details import detail
 from jaxroof.engine.grid.axes import Axis
 from jaxroof.engine.grid.dataset import attributes, versions
+from jaxroof.engine.grid.question import Question as Asked
 from jaxroof.errors import InputError, refusal, shown
 from jaxroof.estimators.training.inputs import RECOMPUTATION
 from jaxroof.estimators.training.legality import WARNINGS
@@ -138,7 +139,7 @@ def memory_data(asked: Question, axes: Sequence[Axis] = (), **options: Any) -> x
 
     ``options`` are those of the detail ``memory`` of ``training``.
     """
-    return detail(FIT, "memory", asked.inputs, asked.recipe, axes=axes, **options)
+    return detail(FIT, "memory", Asked(FIT, asked.inputs, asked.recipe, axes), **options)
 
 
 def _attributes(asked: Question, fits: bool) -> dict[str, str]:

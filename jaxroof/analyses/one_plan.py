@@ -13,7 +13,7 @@ from jaxroof.analyses.named_questions import estimator_for
 from jaxroof.engine.details import detail, options_of, rows_of
 from jaxroof.engine.grid.axes import AxisValues
 from jaxroof.engine.grid.dataset import provenance
-from jaxroof.engine.grid.question import ask
+from jaxroof.engine.grid.question import Question, ask
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import HOMES
@@ -209,10 +209,10 @@ def _asked(
     options = {key: value for key, value in given.items() if key in own}
     chosen = {key: value for key, value in given.items() if key not in own}
     if axes is None:
-        inputs, recipe = _settled(estimator, inputs, recipe, chosen)
+        asked = Question(estimator, *_settled(estimator, inputs, recipe, chosen))
     else:
-        _, inputs, recipe, axes = ask(estimator, inputs, recipe, chosen, axes)
-    return detail(estimator, name, inputs, recipe, axes=axes, **options)
+        asked = ask(estimator, inputs, recipe, chosen, axes)
+    return detail(estimator, name, asked, **options)
 
 
 def _settled(

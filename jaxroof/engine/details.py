@@ -45,7 +45,8 @@ def detail(
 ) -> xr.Dataset:
     """Return a detail of an estimator, of one plan or over axes, each a dimension.
 
-    Arguments: ``axes`` are as in ``tabulate``; ``options`` are those of the detail.
+    Arguments: ``inputs`` may be a checked question; ``axes`` are as in ``tabulate``; ``options``
+    are those of the detail.
     Raises: InputError for an estimator without such a detail, and for what the detail refuses.
     """
     asked = detail_of(estimator, name)
