@@ -153,7 +153,11 @@ def effective(estimator: Estimator, recipe: Any, structure: Structure) -> Paths:
     found = dependencies(estimator, recipe, structure)
     read = {*found.parts, *estimator.products}.union(*found.results.values())
     paths = [path for path, _, _ in leaves(inputs)]
-    marked, bounds = {path: (path,) for path in paths}, [o.of for o in estimator.limits[1:]]
-    for bound in (*filter(None, [estimator.limit]), *bounds):
-        read |= dependence(lambda i, of=bound: of(with_named_absences(i)), inputs, marked).inputs
+    first = [] if estimator.limit is None else [estimator.limit]
+    bounds = [*first, *(limit.of for limit in estimator.limits[1:])]
+
+    def limits(asked: Any) -> tuple[Any, ...]:
+        return tuple(bound(with_named_absences(asked)) for bound in bounds)
+
+    map_numbers(read.update, dependence(limits, inputs, {path: (path,) for path in paths}).inputs)
     return frozenset(read | {path for path in paths if estimator.lists_anew(path)})

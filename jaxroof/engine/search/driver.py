@@ -171,12 +171,14 @@ def _nothing_yet(
 def _point_by_point(question: SearchProblem, progress: Progress | None) -> SearchResult:
     """Return the best plans at every point of a grid, each point a search of its own."""
     found = _nothing_yet(question, [len(axis) for axis in question.axes], [], [])
-    lists, refused, total = [], Counter[str](), 0
+    lists: list[Mapping[str, np.ndarray]] = []
+    refused, total, before = Counter[str](), 0, 0
     every = list(points(question.axes))
     for done, (index, values) in enumerate(every, 1):
         inputs = replace_all(question.inputs, values)
         one = _of_one_machine(one_machine(dataclasses.replace(question, inputs=inputs, axes=())))
-        found.winner[index] = np.where(one.winner >= 0, one.winner + sum(map(_length, lists)), -1)
+        found.winner[index] = np.where(one.winner >= 0, one.winner + before, -1)
+        before += int((one.winner >= 0).sum())
         for name in ("objective", "legal", "feasible", "least_need"):
             getattr(found, name)[index] = getattr(one, name)
         lists += one.lists
@@ -184,12 +186,8 @@ def _point_by_point(question: SearchProblem, progress: Progress | None) -> Searc
         total += one.combinations
         if progress is not None:
             progress(done, len(every))
-    counts = {"refused": dict(refused), "combinations": total, "evaluated": total}
-    return dataclasses.replace(found, lists=lists, **counts)
-
-
-def _length(plans: Mapping[str, np.ndarray]) -> int:
-    return len(next(iter(plans.values())))
+    found = dataclasses.replace(found, lists=lists, refused=dict(refused))
+    return dataclasses.replace(found, combinations=total, evaluated=total)
 
 
 def _lists(

@@ -280,8 +280,8 @@ class OneMachine:
         hook = question.estimator.why_not
         if hook is not None and (why := hook(question.inputs, question.recipe, given)):
             return NoSuchPlan(where, why, expected)
-        left = " that --where leaves" if self.refused.get("where") else ""
-        why = f"{text}: none of the {self.plans.size:,} legal plans{left} has these fields"
+        ruled = " that --where leaves" if self.refused.get("where") else ""
+        why = f"{text}: none of the {self.plans.size:,} legal plans{ruled} has these fields"
         return NoSuchPlan(where, f"{why}{expected}", "")
 
     def _evaluated(self, positions: np.ndarray, bound: bool = False) -> np.ndarray:
@@ -415,7 +415,7 @@ def reports(
 
 def within(question: SearchProblem, found: Mapping[str, np.ndarray]) -> np.ndarray:
     """Return where results are within every limit but the first."""
-    held: np.ndarray = np.True_
+    held = np.ones((), bool)
     for limit in question.estimator.limits[1:]:
         held = held & (found[limit.result] <= limit.of(question.inputs))
     return held

@@ -99,7 +99,9 @@ def _staircase(
     found = stairs[[n for n in stairs.data_vars if stairs[n].dtype != bool]]
     about = {"units": "1", "long_name": "Whether the machine holds the plan"}
     found["fits"] = stairs["feasible"].astype(bool).assign_attrs(about)
-    whole = {"plans_legal": (machine.plans.size, {"units": "1", "long_name": LEGAL})}
+    whole: dict[str, tuple[float, Any]] = {
+        "plans_legal": (machine.plans.size, {"units": "1", "long_name": LEGAL})
+    }
     if estimator.limit is not None:
         about = {**stairs[estimator.need].attrs, "long_name": "What a plan may need on the machine"}
         whole = {f"{estimator.need}_limit": (machine.limit, about), **whole}

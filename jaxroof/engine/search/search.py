@@ -174,15 +174,16 @@ def _columns(
         columns[f"{estimator.need}_missing"] = (dims, missing)
     reason = np.where(found.feasible > 0, 0, np.where(found.legal > 0, 1, 2))
     others = [limit.result for limit in estimator.limits[1:]]
-    missing = {name: np.where(found.legal > 0, 0.0, np.nan) for name in others}
+    misses = {name: np.where(found.legal > 0, 0.0, np.nan) for name in others}
     for index in map(tuple, np.argwhere(~held[..., 0] & (found.legal > 0)) if others else ()):
         told = _at(question, index).beyond()
         most = max(told, key=lambda name: told[name][0])
         if reason[index] == 0:
             reason[index] = 1 if most == estimator.need else 3 + others.index(most)
-        for name, column in missing.items():
+        for name, column in misses.items():
             column[index] = told[name][1]
-    columns |= {f"{name}_missing": (dims, column) for name, column in missing.items()}
+    for name, column in misses.items():
+        columns[f"{name}_missing"] = (dims, column)
     columns["reason"] = (dims, reason.astype(np.int8))
     return columns
 

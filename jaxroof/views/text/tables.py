@@ -61,8 +61,8 @@ def _result_heads(data: xr.Dataset, limit: float) -> list[tuple[str, int]]:
     """Return the heads of what ``_result_cells`` returns; those of large numbers leave first."""
     need = need_of(data)
     if TRAINED in data:
-        full = f"memory of\n{size(limit, 'B')}"
-        return [("step\ntime", 0), ("samples\n/s", 3), ("MFU\n%", 2), (full, 1)]
+        memory = f"memory of\n{size(limit, 'B')}"
+        return [("step\ntime", 0), ("samples\n/s", 3), ("MFU\n%", 2), (memory, 1)]
     found = [(head_of(data, name), 2 * place) for place, name in enumerate(headlines(data))]
     full = [(f"{head_of(data, need)} of\n{size(limit, unit_of(data, need))}", 1)] if need else []
     return [*found, *full]
