@@ -25,9 +25,8 @@ from typing import Any
 import numpy as np
 
 import jaxroof as jr
-from jaxroof.analyses.least_memory import with_plans
 from jaxroof.engine.grid.evaluate import evaluate_points
-from jaxroof.engine.search.candidates import needs_of
+from jaxroof.engine.search.candidates import needs_of, with_plans
 from jaxroof.estimators.training.memory_step import stage_memory
 from jaxroof.estimators.training.plans import plans
 from jaxroof.estimators.training.recipe import ContextExchange, LayerDivision
@@ -87,7 +86,7 @@ def main() -> None:
     warm = [timed(lambda: needs(found))[0] for _ in range(ROUNDS)]
     both = [timed(lambda: needs(listed()))[0] for _ in range(ROUNDS)]
     some = np.linspace(0, len(need) - 1, min(SAMPLE, len(need))).astype(int)
-    sample = with_plans(inputs, found.at(some))
+    sample = with_plans(stage_memory, inputs, found.at(some))
     report, values = timed(lambda: evaluate_points(jr.training, recipe, sample, executor="numpy"))
     error = float(np.max(np.abs(values["memory"] / need[some] - 1.0)))
     if error > AGREE:
@@ -103,7 +102,7 @@ def main() -> None:
         "largest_difference": error,
     }
     if given.compiled:
-        every = with_plans(inputs, found.whole())
+        every = with_plans(stage_memory, inputs, found.whole())
 
         def compiled() -> Any:
             return evaluate_points(jr.training, recipe, every, "memory", executor="jax")
