@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from jaxroof.catalog.architecture import Architecture
+from jaxroof.estimators.training.layer.operation import plus, times
 from jaxroof.estimators.training.planned import PlannedStep
 from jaxroof.estimators.training.recipe import LayerDivision, Schedule, Split, TrainingRecipe
 from jaxroof.formulas.arithmetic import ceiling, larger, smaller, where, whole
@@ -29,7 +30,7 @@ class Kinds(NamedTuple):
 
     def over(self, layers: "Kinds") -> Number:
         """Return the sum over layers of what one of each kind has."""
-        return layers.dense * self.dense + layers.routing * self.routing
+        return plus(times(layers.dense, self.dense), times(layers.routing, self.routing))
 
     def largest(self, layers: "Kinds") -> Number:
         """Return the larger of what the kinds of layer that there are take."""
