@@ -12,11 +12,10 @@ from jaxroof.cli.actions.arguments import PLAN_FIELDS, SHORT, parse_settings
 from jaxroof.cli.actions.console import console, say_all
 from jaxroof.cli.actions.published_layers import published_command
 from jaxroof.cli.actions.training_layers import training_command
+from jaxroof.engine.grid.question import ask
 from jaxroof.engine.search.plan_text import parse_plan, plan_items
 from jaxroof.errors import refusal, shown, unknown
 from jaxroof.estimators.published.unfused import DIVIDED, Inputs, Plan, Recipe, Variant, unfused
-from jaxroof.records import checked
-from jaxroof.settings import apply_settings
 from jaxroof.views.text.answers import layers
 from jaxroof.views.text.unfused import SHORT as SHORT_DEGREES
 from jaxroof.views.text.unfused import WORDS
@@ -56,8 +55,7 @@ def unfused_command(
     inputs = Inputs(model=model(model_name), system=system(system_name, number_format), plan=plan)
     chosen = {"model": model_name}
     chosen |= parse_settings(sets, {"model": "--model", "system": "--system"})
-    inputs, recipe = apply_settings(inputs, unfused.recipe, chosen, unfused.names)
-    inputs = checked(inputs)
+    _, inputs, recipe, _ = ask(unfused, inputs, settings=chosen)
     if recipe.variant is Variant.TENSOR and float(plan.sequence) != 1.0:
         text = "the ends of a block are split by tp; expected --set variant=sequence_parallel"
         raise refusal("--plan", f"sp={int(plan.sequence)}: {text}, or no sp")

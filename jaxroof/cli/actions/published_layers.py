@@ -7,10 +7,10 @@ from jaxroof.catalog.lookup import model, system
 from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.arguments import SHORT, parse_settings, whole_plan
 from jaxroof.cli.actions.console import OPTION_OF, console, say_all
+from jaxroof.engine.grid.question import ask
 from jaxroof.engine.search.plan_text import parse_plan
 from jaxroof.estimators.published.inputs import Inputs, Plan
 from jaxroof.estimators.published.step import published
-from jaxroof.settings import apply_settings, by_path
 from jaxroof.views.text.answers import layers
 
 
@@ -28,10 +28,10 @@ def published_command(
     outputs.check_output(output)
     inputs = Inputs(model=model(model_name), system=system(system_name, number_format))
     fixed = {name: option for name, option in OPTION_OF.items() if name != "global_batch"}
-    chosen = by_path(published.shorthand, parse_settings(sets, {**fixed, "gpus": "--plan"}))
+    chosen = parse_settings(sets, {**fixed, "gpus": "--plan"})
     batch = _batch(inputs, parse_plan("--plan", plan_text, Plan, SHORT))
     asked = {"model": model_name, "global_batch": batch, "split": split, **chosen}
-    inputs, recipe = apply_settings(inputs, published.recipe, asked, published.names)
+    _, inputs, recipe, _ = ask(published, inputs, settings=asked)
     plan = whole_plan(plan_text, inputs, recipe)
     data = layers_of(dataclasses.replace(inputs, plan=plan), recipe)
     outputs.write_or_draw(output, data, lambda plots: plots.draw(data))

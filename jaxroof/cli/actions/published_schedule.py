@@ -12,6 +12,7 @@ from jaxroof.cli.actions.arguments import parse_settings, whole_plan
 from jaxroof.cli.actions.console import OPTION_OF, say_all
 from jaxroof.cli.actions.schedule_options import chunks_of, sends_of, simulating, traced
 from jaxroof.cli.counts import parse_count
+from jaxroof.engine.grid.question import ask
 from jaxroof.errors import refusal
 from jaxroof.estimators.pipelines import check_schedules
 from jaxroof.estimators.published.details import layer_equivalents
@@ -19,7 +20,6 @@ from jaxroof.estimators.published.inputs import Inputs, Plan
 from jaxroof.estimators.published.recipe import Recipe
 from jaxroof.estimators.published.step import published
 from jaxroof.schedules.clock import Sends
-from jaxroof.settings import apply_settings, by_path
 from jaxroof.views.text.answers.schedule import answer
 from jaxroof.views.text.schedule import best_of
 
@@ -55,10 +55,9 @@ def published_command(
     }
     machine = system(system_name, number_format)
     inputs = Inputs(model=model(model_name), system=machine)
-    given = by_path(published.shorthand, parse_settings(sets, {**OPTION_OF, "gpus": "--plan"}))
-    chosen = {"model": model_name, **given}
+    chosen = {"model": model_name, **parse_settings(sets, {**OPTION_OF, "gpus": "--plan"})}
     chosen |= {"global_batch": parse_count("--batch", batch), "split": split}
-    inputs, recipe = apply_settings(inputs, published.recipe, chosen, published.names)
+    _, inputs, recipe, _ = ask(published, inputs, settings=chosen)
     plan = whole_plan(plan_text, inputs, recipe)
     if plan.pipeline < 2:
         raise refusal("--plan", "pp=1: a schedule is of a pipeline; expected pp=2 or more")

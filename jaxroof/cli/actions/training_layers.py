@@ -5,8 +5,9 @@ from typing import Any
 from jaxroof.analyses.one_plan import training_layers
 from jaxroof.analyses.training_question import training_step
 from jaxroof.cli.actions import outputs
+from jaxroof.cli.actions.arguments import parse_settings
 from jaxroof.cli.actions.console import OPTION_OF, console, say_all
-from jaxroof.cli.actions.training_plan import changed_settings, left_open, plan_settings
+from jaxroof.cli.actions.training_plan import left_open, plan_settings
 from jaxroof.views.text.answers import layers
 from jaxroof.views.text.plan import heading
 
@@ -25,7 +26,7 @@ def training_command(
     """Print the operations of one layer under a plan."""
     outputs.check_output(output)
     given = plan_settings(plan_text)
-    chosen = changed_settings(sets, {**OPTIONS, "gpus": "--plan"})
+    chosen = parse_settings(sets, {**OPTIONS, "gpus": "--plan"})
     asked = training_step(
         {
             "model": model_name,

@@ -1,14 +1,12 @@
 """The options of commands about one plan of today's training, parsed when they are read."""
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from jaxroof.cli.actions.arguments import parse_settings
 from jaxroof.engine.search.plan_text import parse_plan, plan_items
 from jaxroof.estimators.training.inputs import TrainingPlan
 from jaxroof.estimators.training.step import training
-from jaxroof.settings import by_path
 
 
 def plan_settings(text: str) -> dict[str, int]:
@@ -18,11 +16,6 @@ def plan_settings(text: str) -> dict[str, int]:
     """
     found = parse_plan("--plan", text, TrainingPlan, training.short_names)
     return {f"plan.{field}": value for field, value in found.items()}
-
-
-def changed_settings(sets: Sequence[str], given: Mapping[str, str]) -> dict[str, Any]:
-    """Return the settings of ``--set`` by their paths; some may stand without their record."""
-    return by_path(training.shorthand, parse_settings(sets, given))
 
 
 def left_open(text: str, held: Mapping[str, Any], named: Collection[str] = ()) -> str:

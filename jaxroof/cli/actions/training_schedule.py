@@ -9,9 +9,10 @@ import xarray as xr
 from jaxroof.analyses.one_plan import training_schedule
 from jaxroof.analyses.training_question import TrainingStep, filled_settings, training_step
 from jaxroof.cli.actions import outputs
+from jaxroof.cli.actions.arguments import parse_settings
 from jaxroof.cli.actions.console import OPTION_OF, say_all
 from jaxroof.cli.actions.schedule_options import chunks_of, sends_of, simulating, traced
-from jaxroof.cli.actions.training_plan import changed_settings, left_open, plan_settings
+from jaxroof.cli.actions.training_plan import left_open, plan_settings
 from jaxroof.cli.counts import parse_count
 from jaxroof.errors import refusal
 from jaxroof.estimators.pipelines import check_schedules
@@ -50,7 +51,7 @@ def training_command(
         "system": system_name,
         "global_batch": parse_count("--batch", batch),
         **plan_settings(plan_text),
-        **changed_settings(sets, {**OPTION_OF, "gpus": "--plan"}),
+        **parse_settings(sets, {**OPTION_OF, "gpus": "--plan"}),
     }
     settings, filled = filled_settings(given, _chunks(how["chunks"], listed))
     asked = training_step(settings, None, {})

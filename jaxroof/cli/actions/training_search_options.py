@@ -9,7 +9,6 @@ from jaxroof.cli.actions.outputs import check_output, is_picture
 from jaxroof.cli.actions.question_options import PlansQuestion
 from jaxroof.errors import refusal
 from jaxroof.estimators.training.memory_step import stage_memory
-from jaxroof.settings import by_path
 
 KINDS = (".csv", ".json", ".nc")
 OPTIONS = {
@@ -39,7 +38,7 @@ class TrainingSearchOptions(PlansQuestion):
 
 
 def settings_of(sets: Sequence[str]) -> dict[str, Any]:
-    """Return settings by their paths; numbers of a record may stand without its name.
+    """Return the settings of ``--set``.
 
     Raises: InputError for a field of the plan, and for one that an option sets.
     """
@@ -50,7 +49,7 @@ def settings_of(sets: Sequence[str]) -> dict[str, Any]:
         if name.removeprefix("plan.") in (*stage_memory.plan_fields, *stage_memory.short_names):
             raise refusal("--set", f"{name}: a field of the plan; constrain it with --where")
         found[name] = value
-    return by_path(stage_memory.shorthand, found)
+    return found
 
 
 def check_kind(output: str | None) -> None:

@@ -2,8 +2,9 @@
 
 import dataclasses
 import itertools
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -90,7 +91,7 @@ def read_axes(
     read = list(before)
     own, made = paths_of(axes), {*paths_of(axes), *given}
     for key, values in axes.items():
-        axis = _axis(inputs, key, values, recipe, names or {}, own, made)
+        axis = _axis(key, values, _Given(inputs, recipe, names or {}, own, made))
         seen = {path for other in read for path in other.values}
         for path in axis.values:
             if path in seen:
@@ -174,27 +175,27 @@ def fill_from_axes(inputs: Any, axes: Sequence[Axis]) -> Any:
     return replace_all(inputs, {p: c[0] for p, c in columns.items() if p not in known})
 
 
-def _axis(
-    inputs: Any,
-    key: str,
-    values: Any,
-    recipe: Any,
-    names: Names,
-    own: Collection[str],
-    made: Collection[str],
-) -> Axis:
-    """Return one axis, named by the last word of its path unless it has a name of its own.
+class _Given(NamedTuple):
+    """What axes are read with."""
 
-    ``own`` are the paths of all axes. ``made`` are the choices that records must not override.
-    """
+    inputs: Any
+    recipe: Any
+    names: Names
+    own: Collection[str]  # the paths of all axes
+    made: Collection[str]  # the choices that records must not override
+
+
+def _axis(key: str, values: Any, given: _Given) -> Axis:
+    """Return one axis, named by the last word of its path unless it has a name of its own."""
     if not isinstance(values, Mapping) or are_labels(values):
-        axis = _one_path(inputs, key, values, recipe, names, own, made)
-        for labels in axis.labels.values():
-            _check_distinct(key, labels)
+        axis = _one_path(key, values, given)
+        for label, count in Counter(axis.labels.get(key, ())).items():
+            if count > 1:
+                raise refusal(key, f"{label} is there twice; expected each once")
         return axis
     if not values:
         raise refusal(key, "no path to vary; expected paths with their values")
-    each = [_one_path(inputs, path, v, recipe, names, own, made) for path, v in values.items()]
+    each = [_one_path(path, column, given) for path, column in values.items()]
     sizes = dict(zip(values, map(len, each), strict=True))
     if len(set(sizes.values())) > 1:
         said = ", ".join(f"{path} has {size}" for path, size in sizes.items())
@@ -205,30 +206,22 @@ def _axis(
     return Axis(key, columns, named, choices, tuple(values))
 
 
-def _one_path(
-    inputs: Any,
-    key: str,
-    values: Any,
-    recipe: Any,
-    names: Names,
-    own: Collection[str],
-    made: Collection[str],
-) -> Axis:
+def _one_path(key: str, values: Any, given: _Given) -> Axis:
     """Return an axis over the values of one path: numbers, choices, or records by name."""
+    inputs, recipe, names, own, made = given
     name = key.rpartition(".")[2]
     if isinstance(values, Named):
         columns = {p: number_column(inputs, p, v, names) for p, v in values.columns.items()}
         return Axis(name, columns, {key: values.labels}, asked=(key,))
     if key in choices_of(recipe):
         members = [choice(recipe, key, value) for value in listed_values(key, values)]
-        column = np.empty(len(members), object)
-        column[:] = members
         labels = tuple(str(getattr(m, "value", m)) for m in members)
-        return Axis(name, {}, {key: labels}, {key: column}, (key,))
+        return Axis(name, {}, {key: labels}, {key: _objects(members)}, (key,))
     if is_quantity(field_at(inputs, key)):
         return Axis(name, {key: number_column(inputs, key, values, names)}, asked=(key,))
     listed = list(values.values()) if isinstance(values, Mapping) else listed_values(key, values)
-    labels = tuple(values) if isinstance(values, Mapping) else _labels(listed)
+    every = enumerate(values if isinstance(values, Mapping) else listed)
+    labels = tuple(one if isinstance(one, str) else str(place) for place, one in every)
     known = fields_of(inputs, key)
     by_name = {
         name: named_record(key, name, names, known)
@@ -247,27 +240,17 @@ def _one_path(
         path: checked_values([row[path] for row in rows], field, path)
         for path, field in fields.items()
     }
-    return Axis(name, columns, {key: labels}, _chosen(recipe, brought), (key,))
+    choices = {  # that any record sets, with the recipe's value elsewhere
+        one: _objects([chosen.get(one, getattr(recipe, one)) for chosen in brought])
+        for one in dict.fromkeys(one for chosen in brought for one in chosen)
+    }
+    return Axis(name, columns, {key: labels}, choices, (key,))
 
 
-def _chosen(recipe: Any, brought: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
-    """Return a column for each choice that any record sets, with the recipe's value elsewhere."""
-    columns: dict[str, np.ndarray] = {}
-    for key in dict.fromkeys(key for chosen in brought for key in chosen):
-        columns[key] = np.empty(len(brought), object)
-        columns[key][:] = [chosen.get(key, getattr(recipe, key)) for chosen in brought]
-    return columns
-
-
-def _labels(values: Sequence[Any]) -> tuple[str, ...]:
-    """Return the labels of the points of an axis over records: their names, or their indices."""
-    return tuple(v if isinstance(v, str) else str(i) for i, v in enumerate(values))
-
-
-def _check_distinct(key: str, labels: tuple[str, ...]) -> None:
-    for label in labels:
-        if labels.count(label) > 1:
-            raise refusal(key, f"{label} is there twice; expected each once")
+def _objects(values: Sequence[Any]) -> np.ndarray:
+    column = np.empty(len(values), object)
+    column[:] = values
+    return column
 
 
 def column_length(inputs: Any) -> int:
