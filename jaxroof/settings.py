@@ -135,6 +135,9 @@ def _built(
             continue
         if path in settings:
             held = values[field.name] = _record(kind, field.name, path, settings[path], names)
+        if held is None and start is not None and inside:
+            what = f"no such field: {path} has none, nothing is given there"
+            raise refusal(next(iter(inside)), what)
         of = record_type(kind, field.name) if held is None else type(held)
         if inside or (start is None and held is None and _is_moved(of, inner, moved)):
             values[field.name] = _built(of, inner, inside, names, moved, held)

@@ -82,7 +82,7 @@ def _joined(
     for name, one in parts[0].drop_vars(["largest_term", "largest"]).data_vars.items():
         own = inner | {dim: one.sizes[dim] for dim in ("stage",) if dim in one.dims}
         each = [part.variables[name].set_dims(own).transpose(*own).values for part in parts]
-        values = np.stack(each).reshape(*outer.values(), *own.values())
+        values = np.stack(each).reshape([*outer.values(), *own.values()])
         order = [*dims, *(["stage"] if "stage" in own else [])]
         found[name] = xr.Variable((*outer, *own), values, one.attrs).transpose(*order)
     labels = {
