@@ -372,11 +372,10 @@ def test_links_that_bind_make_the_slope(jaxroof, plots):
     assert "Arithmetic outlasts communication from D = 17,512 on" in one
 
 
-@pytest.mark.parametrize("ending", ["png", "svg"])
-def test_a_shape_without_a_sweep_is_drawn_as_a_point(ending, jaxroof, plots, tmp_path):
-    said = jaxroof(f"{MATMUL} -o point.{ending}")
-    assert (said.code, said.err) == (0, f"wrote point.{ending}\n")
-    assert (tmp_path / f"point.{ending}").stat().st_size > 1000
+def test_a_shape_without_a_sweep_is_drawn_as_a_point(jaxroof, plots, tmp_path):
+    said = jaxroof(f"{MATMUL} -o point.svg")
+    assert (said.code, said.err) == (0, "wrote point.svg\n")
+    assert (tmp_path / "point.svg").stat().st_size > 1000
 
 
 def test_what_is_no_roofline_is_not_drawn(plots):
@@ -417,17 +416,13 @@ ON = "--system tpu-v5e"
 FIT = "--shape B=1,D=2,F=3"
 BAD = [  # arguments, a part of the one line
     (f"--op matmull {FIT} {ON}", "--op: matmull: no such operator. Did you mean 'matmul'?"),
-    (f"--op training {FIT} {ON}", "--op: training: no such operator"),
     (f"--op matmul {ON}", "--shape: B, D and F are missing; matmul takes B (rows of the input"),
-    (f"--op matmul --shape B=1,F=3 {ON}", "--shape: D is missing; matmul takes B (rows of the"),
     (f"--op matmul --shape B=1,F=3 {ON}", "such as B=256,D=4096,F=16384"),
     (f"--op matmul {FIT},Q=4 {ON}", "--shape: Q: no such dimension of matmul; matmul takes B ("),
     (f"--op matmul {FIT},experst=4 {ON}", "experst: no such dimension of matmul. Did you mean"),
     (f"--op matmul {FIT},B=2 {ON}", "--shape: B: given twice; expected each once"),
-    (f"--op matmul {FIT},batch=2 {ON}", "--shape: batch: given twice; expected each once"),
     (f"--op matmul --shape B=x,D=2,F=3 {ON}", "--shape: B: not a finite number, given 'x'"),
     (f"--op matmul --shape B=-1,D=2,F=3 {ON}", "--shape: B: expected a finite number above 0, g"),
-    (f"--op matmul --shape B=0,D=2,F=3 {ON}", "--shape: B: expected a finite number above 0"),
     (f"--op matmul --shape B,D=2,F=3 {ON}", "--shape: expected LETTER=NUMBER, such as B=256, gi"),
     ("--op transformer --shape L=1.5,D=8,F=8,N=1", "L: expected a whole number above 0"),
     (f"--op matmul {FIT} --dtypes bf17 {ON}", "--dtypes: bf17: no such number format. Did you"),
@@ -437,28 +432,20 @@ BAD = [  # arguments, a part of the one line
         f"--op matmul {FIT} --dtypes fp8 {ON}",
         "--dtypes: tpu-v5e has no matrix peak for fp8; expected one of bf16, int8, or --format",
     ),
-    (f"--op matmul {FIT} --format fp4 {ON}", "--format: tpu-v5e has no matrix peak for fp4; exp"),
     (f"--op matmul {FIT}", "--system: missing; matmul runs on a machine, such as tpu-v5e"),
     (f"--op matmul {FIT} --system tpu-v55", "--system: tpu-v55: no such system. Did you mean"),
     (f"--op matmul {FIT} --system tpu-v5e,tpu-v5e", "--system: tpu-v5e: given twice"),
     (f"--op transformer --shape L=1,D=8,F=8,N=1 {ON}", "--system: transformer runs on no mach"),
     ("--op transformer --shape L=1,D=8,F=8,N=1 --dtypes int8", "takes no number formats"),
     (f"--op matmul {FIT} --set batch=3 {ON}", "batch: given twice; expected it in --shape alone"),
-    (f"--op matmul {FIT} --set unit=matrx {ON}", "unit: matrx: no such Unit. Did you mean 'matri"),
-    (f"--op matmul {FIT} --set system.hbm=1 {ON}", "system.hbm: no such field of System"),
     (f"--op matmul {FIT} --sweep B=1:8 {ON}", "--shape: B: given twice; expected it in --sweep"),
     (f"--op matmul --shape D=2,F=3 --sweep B=8:1 {ON}", "expected FROM above 0 and below TO, gi"),
     (f"--op matmul --shape D=2,F=3 --sweep B=0:8 {ON}", "--sweep: B: expected a finite number a"),
     (f"--op matmul --shape D=2,F=3 --sweep B=1 {ON}", "--sweep: expected LETTER=FROM:TO or"),
     (f"--op matmul --shape D=2,F=3 --sweep B=1:8:1 {ON}", "--sweep: B: expected a count from 2"),
-    (f"--op matmul --shape D=2,F=3 --sweep Z=1:8 {ON}", "--sweep: Z: no such dimension of matmul"),
-    (f"--op matmul {FIT} {ON} -o roof.xls", "expected a name that ends in .png, .svg, .pdf"),
-    (f"--op matmul {FIT} {ON} -o no/roof.csv", "no such directory, given 'no'"),
     (f"--op torus --shape rows=8,X=4 {ON} -o roof.png", "-o: torus has no roof to draw"),
-    (f"{FIT} {ON}", "Missing option '--op'"),
     (f"--op matmul {FIT} {ON} --set B=3", "--set: B: a size; expected it in --shape"),
     (f"--op matmul {FIT} {ON} --set fed=host", "fed: no such field of MatmulInputs. Did you mean"),
-    (f"--op matmul {FIT} {ON} --set strategy=gather", "expected one of unit, feed, system, batch"),
     (f"--op matmul {FIT} --system tpu-v5e,", "--system: expected NAME or NAME,NAME, given"),
     (f"--op matmul {FIT} --format int8 {OWN}", "--format: without --system; expected it beside"),
     (
