@@ -130,7 +130,8 @@ def check_effective(estimator: Estimator, inputs: Any, recipe: Any, paths: Colle
     if not estimator.names:
         return
     held = {path: value for path, _, value in leaves(inputs) if np.ndim(value) == 0}
-    asked = [path for path in paths if path in held and not path.startswith("plan.")]
+    known = {path for path in held if estimator.lists_anew(path)} | {*estimator.products}
+    asked = [p for p in paths if p in held and p not in known and not p.startswith("plan.")]
     if not asked:
         return
     try:

@@ -327,7 +327,7 @@ class OneMachine:
     def _bounds(self) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray] | None]:
         """Return lower bounds of rows of plans, and a function from positions to their rows."""
         question = self.question
-        if len(self.need) < LEAST_PLANS or not is_bounded(question):
+        if len(self.fitting) < LEAST_PLANS or not is_bounded(question):
             return np.full(1, -np.inf), None
         fields = bound_reads(question.estimator, question.recipe, structure(question.inputs)).fields
         rows = product_rows(self.plans, fields)
