@@ -34,6 +34,8 @@ def smooth_larger(a: Number, b: Number, doublings: int = SHARP) -> Number:
 def smooth_smaller(a: Number, b: Number) -> Number:
     """Return a smooth minimum of two positive numbers, t = 1 / smooth_larger(1 / a, 1 / b).
 
+    Source: docs/models/training_step_today.md, conventions.
+
     >>> float(smooth_smaller(2.0, 2.0)) == 2.0 / 2.0**0.25
     True
     """

@@ -39,9 +39,10 @@ from jaxroof.engine.grid.chunks import chunk_shape, iter_chunks
 from jaxroof.engine.grid.dependencies import dependencies
 from jaxroof.engine.grid.executor import by_threads
 from jaxroof.engine.search.convexity import Coordinate, convex_coordinates, objectives
-from jaxroof.engine.search.direct import FAR, firsts
+from jaxroof.engine.search.direct import firsts
 from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, fits_by_limit
 from jaxroof.engine.search.problem import AxisRoles, SearchProblem
+from jaxroof.estimator import FAR
 from jaxroof.structure import structure
 
 COMBINATIONS = 1_000_000_000  # fewer are folded
@@ -296,14 +297,15 @@ def _tangents(
             slope[number] = task.coordinates[path].slope(columns[path]) * dz
             columns[path] = Dual(columns[path], slope)
     size = max(1, PAIRS // (len(parts) * (1 + count)))
-    value, slope = [], []
+    values: list[np.ndarray] = []
+    slopes: list[np.ndarray] = []
     for start in range(0, len(left.problem), size):
         some = left.at(slice(start, start + size))
         found = objectives(task.question, task.group, *some, columns, 1)
         shape = (len(some.problem), len(parts))
-        value.append(np.broadcast_to(value_of(found), shape))
-        slope.append(np.broadcast_to(slope_of(found), (count, *shape)))
-    return np.concatenate(value), np.concatenate(slope, axis=1)
+        values.append(np.broadcast_to(value_of(found), shape))
+        slopes.append(np.broadcast_to(slope_of(found), (count, *shape)))
+    return np.concatenate(values), np.concatenate(slopes, axis=1)
 
 
 def _levels(task: BoxSearch, parts: Sequence[Box]) -> tuple[np.ndarray, np.ndarray]:

@@ -69,8 +69,9 @@ def objectives(
             own = {field: plans[field] for field in reads(part)}
             first, number = distinct_rows([*own.values()]) if rank and own else (slice(None), None)
             found = part(bare, recipe, **{f: _tall(c[first], rank) for f, c in own.items()})
-            rows = functools.partial(_rows, number, rank)
-            parts[name] = found if number is None else map_numbers(rows, found)
+            if number is not None:
+                found = map_numbers(functools.partial(_rows, number, rank), found)
+            parts[name] = found
         asked = dataclasses.replace(bare, plan=plan)
         return question.sign * estimator.result(question.objective, asked, recipe, parts)
 
