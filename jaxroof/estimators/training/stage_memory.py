@@ -63,10 +63,12 @@ def host_by_stage(inputs: PlannedStep, recipe: TrainingRecipe) -> np.ndarray:
 
 
 def of_stages(inputs: PlannedStep, result: Callable[[PlannedStep, Number], Any]) -> Any:
-    """Return a result of every stage, along a trailing dimension."""
+    """Return a result of every stage, along a trailing dimension, which single numbers lack."""
     plan = inputs.plan
     stages = int(np.max(plan.pipeline))
-    wide = map_numbers(lambda value: np.asarray(value)[..., None], inputs)
+    wide = map_numbers(
+        lambda one: np.asarray(one)[..., None] if np.ndim(one) else np.float64(one), inputs
+    )
     stage: Any = np.arange(float(stages)).reshape((1,) * np.ndim(plan.pipeline) + (stages,))
     found = result(wide, stage)
     there = stage < wide.plan.pipeline
