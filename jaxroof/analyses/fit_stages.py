@@ -79,9 +79,10 @@ def _joined(
     outer = {axis.name: len(axis) for axis in looped}
     inner = {axis.name: len(axis) for axis in numbers}
     found = {}
-    for name, one in parts[0].drop_vars(["largest_term", "largest"]).data_vars.items():
+    for name in parts[0].data_vars.keys() - {"largest_term", "largest"}:
+        one = parts[0].variables[name]
         own = inner | {dim: one.sizes[dim] for dim in ("stage",) if dim in one.dims}
-        each = [part.variables[name].set_dims(own).transpose(*own).values for part in parts]
+        each = [part.variables[name].set_dims(own).values for part in parts]
         values = np.stack(each).reshape([*outer.values(), *own.values()])
         order = [*dims, *(["stage"] if "stage" in own else [])]
         found[name] = xr.Variable((*outer, *own), values, one.attrs).transpose(*order)

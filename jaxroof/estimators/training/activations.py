@@ -9,7 +9,7 @@ from typing import NamedTuple
 from jaxroof.estimators.training.inputs import StageInputs
 from jaxroof.estimators.training.layer.operation import Kept, Operation, Saved, Sizes, plus, times
 from jaxroof.estimators.training.layer.operation import total as sum_of
-from jaxroof.estimators.training.layer.sums import groups
+from jaxroof.estimators.training.layer.sums import Groups, groups
 from jaxroof.estimators.training.planned import PlannedStep, planned
 from jaxroof.estimators.training.recipe import Module, TrainingRecipe, modules_of
 from jaxroof.estimators.training.stages import Kinds
@@ -83,7 +83,9 @@ def total(terms: Terms) -> Number:
     return sum_of(terms.values())
 
 
-def activations(inputs: PlannedStep, recipe: TrainingRecipe, size: Sizes) -> LayerActivations:
+def activations(
+    inputs: PlannedStep, recipe: TrainingRecipe, size: Sizes, of: Groups
+) -> LayerActivations:
     """Return the activations of one layer of each kind: sums over its operations.
 
     Until weight gradients are made, a layer keeps what its matrices read, and output gradients as
@@ -92,7 +94,7 @@ def activations(inputs: PlannedStep, recipe: TrainingRecipe, size: Sizes) -> Lay
     kept = Kept(inputs, recipe, size)
     every, dense, routing = (
         [one for operation in group.operations.values() for one in _saved(operation, kept)]
-        for group in groups(inputs.model)
+        for group in of
     )
     layers = ([*every, *dense], [*every, *routing])
     whole = [_terms(layer) for layer in layers]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from jaxroof.estimators.training.activations import Terms, activations, sizes
 from jaxroof.estimators.training.layer.operation import Sizes
-from jaxroof.estimators.training.layer.sums import layer_weights
+from jaxroof.estimators.training.layer.sums import groups, layer_weights
 from jaxroof.estimators.training.planned import PlannedStep
 from jaxroof.estimators.training.recipe import AttentionKernel, TrainingRecipe
 from jaxroof.estimators.training.report import StageMemory
@@ -77,7 +77,7 @@ def fsdp2_memory(inputs: PlannedStep, recipe: TrainingRecipe, choices: Fsdp2Reci
     Assumes: an untied head; the vocabulary is not padded; one final norm without a bias.
     """
     model, plan, size = inputs.model, inputs.plan, sizes(inputs)
-    block = layer_weights(model)[0].all
+    block = layer_weights(groups(model))[0].all
     tensor, end = plan.tensor, model.vocabulary * model.hidden
     ends = ENDS[choices.ends] * end
     sharded = 4.0 * _parameters(inputs, block) / (_shards(inputs) * tensor)
@@ -177,7 +177,7 @@ def _everything(
 ) -> Terms:
     """Return every term of section 4.5, with the attention's output kept once."""
     fused = dataclasses.replace(recipe, attention_kernel=AttentionKernel.CUDNN)
-    return activations(inputs, fused, size).every.dense
+    return activations(inputs, fused, size, groups(inputs.model)).every.dense
 
 
 LAYER: dict[Fsdp2Recompute, Callable[..., Terms]] = {

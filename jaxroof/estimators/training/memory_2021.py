@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxroof.estimators.training.activations import activations, sizes
-from jaxroof.estimators.training.layer.sums import layer_shapes
+from jaxroof.estimators.training.layer.sums import groups, layer_shapes
 from jaxroof.estimators.training.planned import PlannedStep
 from jaxroof.estimators.training.recipe import AttentionKernel, CrossEntropy, TrainingRecipe
 from jaxroof.estimators.training.report import StageMemory
@@ -83,11 +83,11 @@ def stage_2021(inputs: PlannedStep, recipe: TrainingRecipe, stage: Number) -> St
         attention_kernel=AttentionKernel.UNFUSED,
         cross_entropy=CrossEntropy.VOCABULARY_PARALLEL,
     )
-    size, counted = sizes(inputs), stage_layers(inputs, recipe, stage)
-    parameters, _ = stage_parameters(inputs, counted, layer_parameters(inputs, recipe))
-    again = activations(inputs, recipe, size).again
+    size, counted, of = sizes(inputs), stage_layers(inputs, recipe, stage), groups(inputs.model)
+    parameters, _ = stage_parameters(inputs, counted, layer_parameters(inputs, recipe, of))
+    again = activations(inputs, recipe, size, of).again
     of_layer = backward(inputs, size, again).largest(counted.layers)
-    matrix = matrix_gradients(inputs, layer_shapes(inputs.model, plan)).largest(counted.layers)
+    matrix = matrix_gradients(inputs, layer_shapes(of, plan)).largest(counted.layers)
     sent = where(plan.pipeline > 1.0, 2.0 * size.state, 0.0)
     momentary = larger(head(inputs, recipe, size) * counted.last, of_layer)
     sequence = inputs.model.sequence

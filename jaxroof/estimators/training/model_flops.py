@@ -17,7 +17,7 @@ from jaxroof.estimators.training.layer.attention import (
     score_width,
 )
 from jaxroof.estimators.training.layer.operation import weights
-from jaxroof.estimators.training.layer.sums import by_part, last_layer
+from jaxroof.estimators.training.layer.sums import Groups, by_part, groups, last_layer
 from jaxroof.estimators.training.model_size import size
 from jaxroof.estimators.training.planned import TrainingModel, training_model
 from jaxroof.estimators.training.recipe import Recipe
@@ -70,7 +70,8 @@ def token_flops(model: Architecture, recipe: Recipe) -> dict[str, Number]:
     Source: docs/models/parameters_flops_memory.md, section 3.
     """
     read = training_model(model, recipe)
-    products = {part: met for part, (_, met) in by_part(read).items()}
+    of = groups(read)
+    products = {part: met for part, (_, met) in by_part(of).items()}
     router = products.pop("router")
     layers = sum(products.values())
     matrices = layers + read.vocabulary * read.hidden
@@ -79,7 +80,7 @@ def token_flops(model: Architecture, recipe: Recipe) -> dict[str, Number]:
         **_by_parameters(read, size(model, recipe)),
         "flops_megatron_full": matrices + scores["full"],
         "flops_megatron_causal": matrices + scores["halved"],
-        "flops_megatron_mtp": matrices + scores["halved"] + _prediction(read),
+        "flops_megatron_mtp": matrices + scores["halved"] + _prediction(read, of),
         "flops_windowed": matrices + scores["windowed"],
         "flops_exact": matrices + router + scores["exact"],
     }
@@ -121,7 +122,7 @@ def _scores(model: TrainingModel) -> dict[str, Number]:
     }
 
 
-def _prediction(model: TrainingModel) -> Number:
+def _prediction(model: TrainingModel, of: Groups) -> Number:
     """Return what modules of multi-token prediction add, and norms of latents beside them.
 
     Of a module: one layer without its router, V h + 2 h^2 + 3 h, and halved scores.
@@ -130,7 +131,7 @@ def _prediction(model: TrainingModel) -> Number:
     """
     modules, hidden = model.mtp_layers, model.hidden
     latent = weights(attention(model)["norms of latents"]).replicated
-    matrices = last_layer(model)[1] - hidden * model.experts
+    matrices = last_layer(model, of)[1] - hidden * model.experts
     one = matrices + model.vocabulary * hidden + 2.0 * hidden * hidden + 3.0 * hidden
     scores = score_width(model) * halved_context(model.sequence, 0.0 * model.window)
     added = modules * (one + scores) + (model.layers + modules) * latent

@@ -68,8 +68,8 @@ def size(architecture: Architecture, recipe: Recipe) -> dict[str, Number]:
     Source: docs/models/parameters_flops_memory.md, sections 2.1 and 2.2.
     """
     model = training_model(architecture, recipe)
-    norm, table = norm_weights(model), model.vocabulary * model.hidden
-    parts = {f"parameters_{part}": held for part, (held, _) in by_part(model).items()}
+    norm, table, of = norm_weights(model), model.vocabulary * model.hidden, groups(model)
+    parts = {f"parameters_{part}": held for part, (held, _) in by_part(of).items()}
     parts["parameters_norms"] = parts["parameters_norms"] + norm
     parts |= {
         "parameters_embedding": table,
@@ -79,9 +79,9 @@ def size(architecture: Architecture, recipe: Recipe) -> dict[str, Number]:
         "parameters_extra": model.extra_parameters,
     }
     total = sum(parts.values())
-    layers, _, routing = groups(model)[-1]
+    layers, _, routing = of[-1]
     expert = total_weights(routing.values()).routed / larger(model.experts, 1.0)
-    module, _ = last_layer(model)
+    module, _ = last_layer(model, of)
     joins = 2.0 * model.hidden * model.hidden
     return {
         "parameters": total,

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxroof.estimators.training.activations import LayerTerms, Terms, activations, sizes, total
 from jaxroof.estimators.training.layer.operation import Sizes
-from jaxroof.estimators.training.layer.sums import layer_shapes
+from jaxroof.estimators.training.layer.sums import groups, layer_shapes
 from jaxroof.estimators.training.planned import PlannedStep
 from jaxroof.estimators.training.recipe import TrainingRecipe
 from jaxroof.estimators.training.report import StageMemory
@@ -106,9 +106,9 @@ def amounts(inputs: PlannedStep, recipe: TrainingRecipe) -> Amounts:
 
     Assumes: token ids of 8 bytes, a mask of 1 byte.
     """
-    model, acts = inputs.model, inputs.activations
-    size, layer = sizes(inputs), layer_parameters(inputs, recipe)
-    of_layer, shapes = activations(inputs, recipe, size), layer_shapes(model, inputs.plan)
+    model, acts, of = inputs.model, inputs.activations, groups(inputs.model)
+    size, layer = sizes(inputs), layer_parameters(inputs, recipe, of)
+    of_layer, shapes = activations(inputs, recipe, size, of), layer_shapes(of, inputs.plan)
     kept = of_layer.saved.total
     last = where(model.experts > 0.0, kept.routing, kept.dense)
     heads = 6.0 * acts.activation_bytes * size.tokens * model.hidden / size.shards

@@ -8,7 +8,13 @@ from typing import Any, NamedTuple
 
 from jaxroof.estimators.training.activations import Terms
 from jaxroof.estimators.training.layer.operation import Sizes
-from jaxroof.estimators.training.layer.sums import LayerShapes, Shape, layer_weights, norm_weights
+from jaxroof.estimators.training.layer.sums import (
+    Groups,
+    LayerShapes,
+    Shape,
+    layer_weights,
+    norm_weights,
+)
 from jaxroof.estimators.training.planned import PlannedStep
 from jaxroof.estimators.training.recipe import (
     CrossEntropy,
@@ -34,7 +40,7 @@ class LayerParameters(NamedTuple):
     after: Number  # of what follows the last layer
 
 
-def layer_parameters(inputs: PlannedStep, recipe: TrainingRecipe) -> LayerParameters:
+def layer_parameters(inputs: PlannedStep, recipe: TrainingRecipe, of: Groups) -> LayerParameters:
     """Return the parameters of one layer of each kind, and of the ends.
 
     N = sharded / t + replicated, of routed experts N_e = E (g + 1) h f_e / (epsilon tau)
@@ -43,7 +49,7 @@ def layer_parameters(inputs: PlannedStep, recipe: TrainingRecipe) -> LayerParame
     experts on a rank, each cut by columns over the expert-tensor group.
     """
     model, plan = inputs.model, inputs.plan
-    of_dense, of_routing = layer_weights(model)
+    of_dense, of_routing = layer_weights(of)
     dense = of_dense.sharded / plan.tensor + of_dense.replicated
     routing = of_routing.sharded / plan.tensor + of_routing.replicated
     vocabulary = padded_vocabulary(inputs) * model.hidden / plan.tensor

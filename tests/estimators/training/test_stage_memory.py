@@ -15,7 +15,7 @@ import training_memory as golden
 
 from jaxroof.dual import Dual
 from jaxroof.estimators.training.activations import activations, sizes
-from jaxroof.estimators.training.layer.sums import layer_weights, norm_weights
+from jaxroof.estimators.training.layer.sums import groups, layer_weights, norm_weights
 from jaxroof.estimators.training.planned import PlannedStep
 from jaxroof.estimators.training.recipe import CrossEntropy, Module, Schedule
 from jaxroof.estimators.training.report import StageMemory
@@ -154,7 +154,10 @@ def test_check_values_of_the_gpt3_block() -> None:
     ):
         plan = {"sequence": 2048, "tensor": tensor}
         inputs, recipe = golden.step(shape, plan, {**dropout, "sequence_parallel": shared})
-        assert activations(inputs, recipe, sizes(inputs)).every.total.dense == expected
+        assert (
+            activations(inputs, recipe, sizes(inputs), groups(inputs.model)).every.total.dense
+            == expected
+        )
 
 
 def test_a_padded_vocabulary_divides() -> None:
@@ -179,7 +182,7 @@ def model_parameters(name: str) -> float:
     """Return the parameters of a model, with its multi-token prediction."""
     inputs, _ = golden.case(CASES[name])
     model = inputs.model
-    (of_dense, routing), norm = layer_weights(model), norm_weights(model)
+    (of_dense, routing), norm = layer_weights(groups(model)), norm_weights(model)
     dense = model.first_dense_layers if model.experts else model.layers
     ends = (2.0 - model.tied) * model.vocabulary * model.hidden
     prediction = model.mtp_layers * (routing.all + 2.0 * model.hidden**2 + 3.0 * norm)

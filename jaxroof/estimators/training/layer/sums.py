@@ -37,7 +37,10 @@ class Group(NamedTuple):
     operations: Operations
 
 
-def groups(model: TrainingModel) -> tuple[Group, Group, Group]:
+Groups = tuple[Group, Group, Group]  # of every layer, those that do not route, those that do
+
+
+def groups(model: TrainingModel) -> Groups:
     """Return the operations of every layer, of those that do not route, and of those that do."""
     dense = where(model.experts > 0.0, model.first_dense_layers, model.layers)
     every = norms(model) | attention(model) | rotation(model) | residuals(model)
@@ -48,9 +51,9 @@ def groups(model: TrainingModel) -> tuple[Group, Group, Group]:
     )
 
 
-def kinds(model: TrainingModel) -> tuple[Operations, Operations]:
+def kinds(layers: Groups) -> tuple[Operations, Operations]:
     """Return the operations of a layer that does not route, and of one that does."""
-    every, dense, routing = (group.operations for group in groups(model))
+    every, dense, routing = (group.operations for group in layers)
     return every | dense, every | routing
 
 
@@ -67,26 +70,26 @@ def total_products(operations: Iterable[Operation]) -> Number:
     return total(map(products, operations))
 
 
-def by_part(model: TrainingModel) -> dict[str, tuple[Number, Number]]:
+def by_part(of: Groups) -> dict[str, tuple[Number, Number]]:
     """Return the parameters and the multiply-adds of a token in all layers, part by part."""
     found: dict[str, tuple[Number, Number]] = {}
-    for layers, _, operations in groups(model):
+    for layers, _, operations in of:
         for one in (one for one in operations.values() if one.part):
             held, met = found.get(one.part, (0.0, 0.0))
             found[one.part] = (held + layers * weights(one).all, met + layers * products(one))
     return found
 
 
-def layer_weights(model: TrainingModel) -> tuple[Weights, Weights]:
+def layer_weights(layers: Groups) -> tuple[Weights, Weights]:
     """Return the parameters of a layer that does not route, and of one that does."""
-    dense, routing = (total_weights(layer.values()) for layer in kinds(model))
+    dense, routing = (total_weights(layer.values()) for layer in kinds(layers))
     return dense, routing
 
 
-def last_layer(model: TrainingModel) -> tuple[Number, Number]:
+def last_layer(model: TrainingModel, layers: Groups) -> tuple[Number, Number]:
     """Return the parameters and the multiply-adds of a layer of the last kind: routing, if any."""
-    there, (dense, routing) = model.experts > 0.0, layer_weights(model)
-    both = [total_products(layer.values()) for layer in kinds(model)]
+    there, (dense, routing) = model.experts > 0.0, layer_weights(layers)
+    both = [total_products(layer.values()) for layer in kinds(layers)]
     return where(there, routing.all, dense.all), where(there, both[1], both[0])
 
 
@@ -128,9 +131,9 @@ class LayerShapes(NamedTuple):
     routing: list[Shape]  # of an expert and of the shared ones
 
 
-def layer_shapes(model: TrainingModel, plan: TrainingPlan) -> LayerShapes:
+def layer_shapes(layers: Groups, plan: TrainingPlan) -> LayerShapes:
     """Return the shapes of a layer's matrices on a rank."""
-    return LayerShapes(*(_shapes(group.operations, plan) for group in groups(model)))
+    return LayerShapes(*(_shapes(group.operations, plan) for group in layers))
 
 
 def _shapes(operations: Operations, plan: TrainingPlan) -> list[Shape]:
