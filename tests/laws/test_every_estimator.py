@@ -67,7 +67,7 @@ def demanded(estimator: jr.Estimator, recipe: Any, values: dict[str, Any]) -> It
     asked: dict[str, Any] = {}
     while True:
         try:
-            inputs, _ = resolve(estimator, asked)[:2]
+            inputs, _ = resolve(estimator, settings=asked, whole=True)[:2]
             dtypes(lambda some: estimator.evaluate(some, recipe), inputs)
         except InputError as error:
             named = error.paths if isinstance(error, NotGiven) else ()
@@ -94,7 +94,8 @@ def test_what_is_listed_is_enough_and_is_all_that_is_asked_for(name: str) -> Non
     estimator = estimators.estimator(name)
     paths = {path for path, field in listed(estimator) if is_quantity(field)}
     given = {path: value for path, _, value in leaves(checked(estimator.example()))}
-    inputs, recipe = resolve(estimator, {p: value for p, value in given.items() if p in paths})[:2]
+    some = {path: value for path, value in given.items() if path in paths}
+    inputs, recipe = resolve(estimator, settings=some, whole=True)[:2]
     assert results(dtypes(lambda some: estimator.evaluate(some, recipe), inputs))
     assert set(demanded(estimator, recipe, dict.fromkeys(sorted(paths), 1.0) | given)) <= paths
 

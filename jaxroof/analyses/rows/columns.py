@@ -261,7 +261,8 @@ def _one(column: RowColumn, text: str, suffix: str) -> float:
             return number_of(text, column.field, column.heading)
         what = f"an empty cell; expected a value: {meaning(column.field)}"
         raise refusal(column.heading, what) from None
-    return plain * column.scale if suffix == "*" or "e" in text.lower() else float(text + suffix)
+    scaled = suffix == "*" or "e" in text.lower() or not math.isfinite(plain)
+    return plain * column.scale if scaled else float(text + suffix)
 
 
 def _outside(column: RowColumn, values: np.ndarray, rows: np.ndarray) -> Iterator[tuple[int, str]]:

@@ -278,7 +278,7 @@ def test_a_sweep_file_asks_for_them(jaxroof: Any, grid: Any, tmp_path: Any) -> N
         ("[axes]", "[elasticities]\nof = 3\n[axes]", "elasticities.of: expected a text, given 3"),
         ("[axes]", "[elasticities]\nby = 3\n[axes]", "elasticities.by: no such key"),
         ("[axes]", "[search]\ntop = 3\n[axes]", "search.top: no such key"),
-        ('"elasticities"', '"elasticity"', "answer: elasticity: no such answer. Did you mean"),
+        ('"elasticities"', '"elasticity"', "elasticity: no such answer of published. Did you mean"),
         ('answer = "elasticities"', "[elasticities]\nof = 'memory'", "elasticities: not asked for"),
     ],
 )
