@@ -271,8 +271,8 @@ def checked_values(value: Any, field: "dataclasses.Field[Any]", where: str) -> n
     low = array >= 0 if field.metadata["zero"] else array > 0
     good = np.isfinite(array) & low & (array <= field.metadata["most"])
     if field.metadata["whole"]:
-        good &= array == np.floor(np.where(np.isfinite(array), array, 0.5))
-    if not np.all(good):
+        good &= array == np.floor(array)
+    if not good.all():
         first = array[~good].flat[0] if array.ndim else array
         raise InputError(f"{where}: expected {_range(field)}, given {float(first):.12g}")
     return array
