@@ -16,7 +16,7 @@ from jaxroof.estimators.training.layer.attention import (
     head_widths,
     score_width,
 )
-from jaxroof.estimators.training.layer.operation import weights
+from jaxroof.estimators.training.layer.operation import products, weights
 from jaxroof.estimators.training.layer.sums import Groups, by_part, groups, last_layer
 from jaxroof.estimators.training.model_size import size
 from jaxroof.estimators.training.planned import TrainingModel, training_model
@@ -71,9 +71,9 @@ def token_flops(model: Architecture, recipe: Recipe) -> dict[str, Number]:
     """
     read = training_model(model, recipe)
     of = groups(read)
-    products = {part: met for part, (_, met) in by_part(of).items()}
-    router = products.pop("router")
-    layers = sum(products.values())
+    met = {part: amount for part, (_, amount) in by_part(of).items()}
+    router = met.pop("router")
+    layers = sum(met.values())
     matrices = layers + read.vocabulary * read.hidden
     scores = _scores(read)
     counted = {
@@ -131,7 +131,7 @@ def _prediction(model: TrainingModel, of: Groups) -> Number:
     """
     modules, hidden = model.mtp_layers, model.hidden
     latent = weights(attention(model)["norms of latents"]).replicated
-    matrices = last_layer(model, of)[1] - hidden * model.experts
+    matrices = last_layer(model, of, products) - hidden * model.experts
     one = matrices + model.vocabulary * hidden + 2.0 * hidden * hidden + 3.0 * hidden
     scores = score_width(model) * halved_context(model.sequence, 0.0 * model.window)
     added = modules * (one + scores) + (model.layers + modules) * latent

@@ -7,6 +7,7 @@ from jaxroof.catalog import lookup as named
 from jaxroof.catalog.architecture import Architecture
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.questions import QUESTIONS
+from jaxroof.estimators.training.layer.operation import weights
 from jaxroof.estimators.training.layer.sums import (
     by_part,
     groups,
@@ -81,7 +82,7 @@ def size(architecture: Architecture, recipe: Recipe) -> dict[str, Number]:
     total = sum(parts.values())
     layers, _, routing = of[-1]
     expert = total_weights(routing.values()).routed / larger(model.experts, 1.0)
-    module, _ = last_layer(model, of)
+    module = last_layer(model, of, lambda one: weights(one).all)
     joins = 2.0 * model.hidden * model.hidden
     return {
         "parameters": total,

@@ -186,6 +186,8 @@ def weights(operation: Operation) -> Weights:
         kind = HOLDERS[matrix.cut]
         held = matrix.copies * matrix.inputs * matrix.outputs
         found = found._replace(**{kind: plus(getattr(found, kind), held)})
+    if known(operation.share, 1.0):
+        return found
     return Weights(*(times(operation.share, one) for one in found))
 
 

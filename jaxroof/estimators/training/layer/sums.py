@@ -5,7 +5,7 @@ all of them, an MLP in those that do not route, experts in those that do.
 Source: docs/models/parameters_flops_memory.md, sections 2, 3, 4.5 and 4.6.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from jaxroof.estimators.training.inputs import TrainingPlan
@@ -51,23 +51,12 @@ def groups(model: TrainingModel) -> Groups:
     )
 
 
-def kinds(layers: Groups) -> tuple[Operations, Operations]:
-    """Return the operations of a layer that does not route, and of one that does."""
-    every, dense, routing = (group.operations for group in layers)
-    return every | dense, every | routing
-
-
 # ---- Parameters and multiply-adds ---------------------------------------------------------------
 
 
 def total_weights(operations: Iterable[Operation]) -> Weights:
     """Return the parameters of some operations."""
     return Weights(*map(total, zip(*map(weights, operations), strict=True)))
-
-
-def total_products(operations: Iterable[Operation]) -> Number:
-    """Return the multiply-adds of one token in some operations, forward."""
-    return total(map(products, operations))
 
 
 def by_part(of: Groups) -> dict[str, tuple[Number, Number]]:
@@ -82,15 +71,16 @@ def by_part(of: Groups) -> dict[str, tuple[Number, Number]]:
 
 def layer_weights(layers: Groups) -> tuple[Weights, Weights]:
     """Return the parameters of a layer that does not route, and of one that does."""
-    dense, routing = (total_weights(layer.values()) for layer in kinds(layers))
-    return dense, routing
+    every, dense, routing = (total_weights(group.operations.values()) for group in layers)
+    return Weights(*map(plus, every, dense)), Weights(*map(plus, every, routing))
 
 
-def last_layer(model: TrainingModel, layers: Groups) -> tuple[Number, Number]:
-    """Return the parameters and the multiply-adds of a layer of the last kind: routing, if any."""
-    there, (dense, routing) = model.experts > 0.0, layer_weights(layers)
-    both = [total_products(layer.values()) for layer in kinds(layers)]
-    return where(there, routing.all, dense.all), where(there, both[1], both[0])
+def last_layer(
+    model: TrainingModel, layers: Groups, amount: Callable[[Operation], Number]
+) -> Number:
+    """Return an amount of a layer of the last kind, summed over operations: routing, if any."""
+    every, dense, routing = (total(map(amount, group.operations.values())) for group in layers)
+    return plus(every, where(model.experts > 0.0, routing, dense))
 
 
 def norm_weights(model: TrainingModel) -> Number:
