@@ -3,8 +3,8 @@
 A table of one plan of GPT-3 1T over three rates of its machine is written to a Zarr store, and a
 fresh process opens it and reduces it slab by slab: least, mean and largest step time. Both are
 processes of their own, so that each has its own peak of memory. A thinned run stands for the whole,
-in chunks as large as those of 10 billion points: memory is that of a chunk and of the record of
-chunks, so what 10 billion points take is computed from what is measured: bytes and
+in chunks as large as those of 10 billion points: memory is that of a piece of a chunk and of the
+record of chunks, so what 10 billion points take is computed from what is measured: bytes and
 seconds a point, files and bytes of the record a chunk.
 
 Run: ``python benchmarks/large_store.py``; ``--points 1e9`` for more; ``--folder`` for another disk.

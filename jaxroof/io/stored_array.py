@@ -7,9 +7,12 @@ sizes that do not fit are refused before memory is taken.
 import dataclasses
 import math
 import os
+import zlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, BinaryIO
 
+import google_crc32c
+import numcodecs
 import numpy as np
 from zarr.storage import LocalStore, WrapperStore
 
@@ -27,7 +30,9 @@ HELD = 128  # bytes of memory that a short text takes
 SUM = 4  # bytes of a CRC-32C
 ENTRY = 16  # bytes of a piece in the index of a shard
 EMPTY = 2**64 - 1  # offset of a piece that a shard does not have
+WRONG = "a file is not of the size of its chunk"
 MAGIC = b"\x28\xb5\x2f\xfd"  # the first bytes of a Zstandard frame
+LEVEL = 1  # of compression
 HEAD = 18  # bytes of the longest header of a frame
 
 
@@ -43,8 +48,12 @@ class StoredArray:
     @property
     def index_size(self) -> int:
         """Return the bytes of the index of a shard."""
-        pieces = math.prod(self.chunk) // math.prod(self.piece)
-        return ENTRY * pieces + SUM if self.sharded else 0
+        return ENTRY * math.prod(self.counts) + SUM if self.sharded else 0
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Return how many pieces a chunk has along each dimension."""
+        return tuple(c // p for c, p in zip(self.chunk, self.piece, strict=True))
 
     @property
     def itemsize(self) -> int:
@@ -108,6 +117,40 @@ def _names(codecs: Any) -> tuple[Any, ...]:
     return tuple(found)
 
 
+class ArrayFile:
+    """The file of a chunk of an array, to which its pieces are appended, so none stays in memory.
+
+    zarr itself would need all of a chunk at once.
+    """
+
+    def __init__(self, name: str, array: StoredArray, stream: BinaryIO) -> None:
+        self.name, self.array, self.stream = name, array, stream
+        self.index = np.full((*array.counts, 2), EMPTY, "<u8")
+        self.size = self.checksum = 0
+
+    def add(self, place: tuple[int, ...], values: np.ndarray) -> None:
+        """Append the piece at a place; one at the end of the grid is filled up."""
+        whole = np.zeros(self.array.piece, self.array.dtype or values.dtype)
+        whole[tuple(map(slice, values.shape))] = values
+        texts = numcodecs.VLenUTF8() if self.array.dtype is None else None
+        plain = texts.encode(whole.astype(object)) if texts else whole
+        at, frame = self.size, numcodecs.Zstd(LEVEL).encode(plain)
+        self._write(frame)
+        self.index[place] = at, self.size - at
+
+    def _write(self, text: bytes) -> None:
+        """Append bytes and their CRC-32C."""
+        for part in (text, google_crc32c.value(text).to_bytes(SUM, "little")):
+            self.stream.write(part)
+            self.size, self.checksum = self.size + len(part), zlib.crc32(part, self.checksum)
+
+    def finish(self) -> list[int]:
+        """Append the index of a shard; return size and CRC-32 of the file."""
+        if self.array.sharded:
+            self._write(self.index.tobytes())
+        return [self.size, self.checksum]
+
+
 class CheckedStore(WrapperStore[LocalStore]):
     """The files of a store, whose pieces are checked to decode to no more than their size."""
 
@@ -127,6 +170,8 @@ class CheckedStore(WrapperStore[LocalStore]):
 def _check(text: memoryview, array: StoredArray, whole: bool) -> None:
     """Check that the pieces in a file, or a piece or an index read from it, have their size."""
     pieces = [text]
+    if whole and len(text) < array.index_size:
+        raise ValueError(WRONG)
     if array.sharded and whole:
         index = np.frombuffer(text[-array.index_size : -SUM], "<u8").reshape(-1, 2)
         pieces = [text[at : at + length] for at, length in index.tolist() if at != EMPTY]
@@ -136,7 +181,7 @@ def _check(text: memoryview, array: StoredArray, whole: bool) -> None:
     for piece in pieces:
         size = frame_size(bytes(piece[:HEAD]))
         if size is None or size > count * (array.itemsize if array.dtype else WIDEST):
-            raise ValueError("a file is not of the size of its chunk")
+            raise ValueError(WRONG)
 
 
 def frame_size(head: bytes) -> int | None:

@@ -1,7 +1,8 @@
 """A Zarr store: laid out once for the whole grid, written chunk by chunk, and read lazily.
 
-zarr writes and reads the arrays (format 3): a chunk of a result is one file, a shard of pieces,
-each compressed by Zstandard, with a CRC-32C. The manifest lists the finished chunks.
+zarr lays out and reads the arrays (format 3): a chunk of a result is one file, a shard of pieces,
+each compressed by Zstandard, with a CRC-32C. Pieces are appended to it as they are evaluated. The
+manifest lists the finished chunks.
 """
 
 import contextlib
@@ -38,7 +39,7 @@ from jaxroof.io.chunk_manifest import (
     write_lock,
     write_plan,
 )
-from jaxroof.io.layout import PIECE, Layout, Piece, cut, size_of
+from jaxroof.io.layout import PIECE, Layout, Piece, cut
 from jaxroof.io.stored_format import check_version, stamped
 from jaxroof.limits import check_memory
 
@@ -50,7 +51,6 @@ REMEDY = "expected fewer values: choose some of the points"
 ROOT = "zarr.json"  # metadata of the whole store, and, in the folder of an array, of the array
 MARK = "_FillValue"  # attribute: this value is a missing one
 FILL: dict[str, Any] = {"f": np.nan, "c": np.nan, "i": -1, "u": 0, "b": False, "U": ""}
-LEVEL = 1  # of compression
 
 
 def create(
@@ -110,11 +110,13 @@ def _array(group: Any, name: str, variable: xr.Variable, *sizes: Sequence[int]) 
     """Return a new array of a store: dtype, dimensions and attributes of a variable, and sizes."""
     from zarr.codecs import Crc32cCodec, ZstdCodec
 
+    from jaxroof.io.stored_array import LEVEL
+
     shape, chunk, piece = sizes
     kind, fill = variable.dtype.kind, variable.encoding.get(MARK)
     if kind not in FILL:
         raise ValueError(f"values of {variable.dtype.name}")
-    in_shards = kind != "U" and list(chunk) != list(piece)
+    in_shards = list(chunk) != list(piece)
     return group.create_array(
         name,
         shape=tuple(shape),
@@ -142,35 +144,32 @@ def _plain(attrs: Mapping[Any, Any]) -> dict[str, Any]:
 def write_region(
     path: Path, number: int, layout: Layout, pieces: Iterable[tuple[Piece, xr.Dataset]]
 ) -> Files:
-    """Write the results of one chunk, given piece by piece; return size and CRC-32 of its files.
+    """Write the results of one chunk, piece by piece; return size and CRC-32 of its files.
 
     A result that lacks a dimension is written by the first chunk, and its first piece, along it.
     """
-    found, place, part = plan(path), layout.place(number), layout.part(number)
+    from jaxroof.io.stored_array import ArrayFile, arrays_of
+
+    found, place = plan(path), layout.place(number)
     assert found is not None
-    values: dict[str, np.ndarray] = {}
-    with os_errors(path):
-        group = _opened(path, read_only=False)[0]
-        arrays = {name: group[name] for name in found["variables"]}
-        dims = {name: _dims(array) for name, array in arrays.items()}
+    about = {name: found["metadata"][f"{name}/{ROOT}"] for name in found["variables"]}
+    dims = {name: known.get("dimension_names", ()) for name, known in about.items()}
+    files: dict[str, ArrayFile] = {}
+    with os_errors(path), contextlib.ExitStack() as left:
+        for name, array in arrays_of(path, about).items():
+            if not _later(place, dims[name]):
+                inside = f"{name}/{'.'.join(str(place.get(d, 0)) for d in dims[name]) or '0'}"
+                target = pathlib.Path(path, inside)
+                if target.is_dir():
+                    raise refusal(os.fspath(target), "cannot be written: it is a directory")
+                temporary = left.enter_context(replace_file(target, path, sync=False))
+                files[name] = ArrayFile(inside, array, left.enter_context(open(temporary, "wb")))
         for piece, data in pieces:
-            for name in found["variables"]:
-                if _later(place, dims[name]) or _later(piece.place, dims[name]):
-                    continue
-                given = data.variables[name].values
-                if name not in values:
-                    known = dict(zip(dims[name], given.shape, strict=True))
-                    shape = [size_of(part[d]) if d in part else known[d] for d in dims[name]]
-                    values[name] = np.empty(shape, arrays[name].dtype)
-                inside = tuple(piece.within.get(dim, slice(None)) for dim in dims[name])
-                values[name][inside] = given
-        names = []
-        for name in [*values]:
-            names.append(f"{name}/{'.'.join(str(place.get(d, 0)) for d in dims[name]) or '0'}")
-            _remove(pathlib.Path(path, names[-1]))  # of a run that was stopped, or damaged
-            array = arrays[name].with_config({"write_empty_chunks": True})
-            array[tuple(part.get(dim, slice(None)) for dim in dims[name])] = values.pop(name)
-        return checksums(path, names)
+            for name, file in files.items():
+                if not _later(piece.place, dims[name]):
+                    at = tuple(piece.place.get(dim, 0) for dim in dims[name])
+                    file.add(at, data.variables[name].values)
+        return {file.name: file.finish() for file in files.values()}
 
 
 def _dims(array: Any) -> tuple[str, ...]:
@@ -238,7 +237,7 @@ def _remove(file: pathlib.Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
 
 
-def _opened(path: Path, read_only: bool = True) -> tuple[Any, dict[str, Any]]:
+def _opened(path: Path) -> tuple[Any, dict[str, Any]]:
     """Return the group of a store whose arrays are checked, and its attributes."""
     import zarr
 
@@ -246,8 +245,8 @@ def _opened(path: Path, read_only: bool = True) -> tuple[Any, dict[str, Any]]:
 
     known = json.loads(pathlib.Path(path, ROOT).read_bytes())
     arrays = arrays_of(path, known["consolidated_metadata"]["metadata"])
-    store = CheckedStore(zarr.storage.LocalStore(os.fspath(path), read_only=read_only), arrays)
-    group = zarr.open_group(store, mode="r" if read_only else "r+", zarr_format=3)
+    store = CheckedStore(zarr.storage.LocalStore(os.fspath(path), read_only=True), arrays)
+    group = zarr.open_group(store, mode="r", zarr_format=3)
     return group, known["attributes"]
 
 

@@ -62,7 +62,7 @@ LARGE = [  # a sweep file, options, what takes too much
     (sweep(plan=OWN), "", "1e10 points of"),
     (sweep(more='answer = "elasticities"'), "", "1e10 points of 33 results take"),
     (sweep(count=10_000_000), "-o a.zarr", "1e14 points of 33 results, compressed, take"),
-    (sweep(more="[search]\ntop = 1000\n"), "-o a.zarr", "a.zarr: chunks of 50,000 points of"),
+    (sweep(more="[search]\ntop = 1000\n"), "-o a.zarr", "a.zarr: pieces of 50,000 points of"),
     (sweep(GPUS, 10_000_000), "", "the plans of 10,000,000 points take"),
     (sweep(GPUS, 7_000_000, more='answer = "plans"'), "-o a.csv", "the plans of 7,000,000 points"),
 ]

@@ -74,9 +74,10 @@ MANY = (1 << 31).to_bytes(4, "little") + bytes(400)  # texts, as their first byt
 SIZE = "is not of the size of its chunk"
 WRONG_FILES = [  # an array, its file, what is said of it
     ("x", LARGE, SIZE),
-    ("name", LARGE, SIZE),
-    ("name", compressed(MANY), ""),
-    ("name", summed(b"\x28\xb5\x2f\xfd\x20\xff" + bytes(30)), "decompression"),
+    ("x", summed(b"\x28\xb5\x2f\xfd\x20\xff" + bytes(30)), "decompression"),
+    ("x", b"", SIZE),
+    ("name", shard([LARGE] * 10), SIZE),
+    ("name", shard([compressed(MANY)] * 10), ""),
     ("name", b"", SIZE),
     ("time", shard([ROWS] * 9 + [LARGE]), SIZE),
     ("time", shard([ROWS] * 10, moved=1 << 40), SIZE),

@@ -23,7 +23,7 @@ from jaxroof.engine.runs.job import (
     different_sweep,
     fingerprint,
 )
-from jaxroof.engine.runs.job_size import check_chunks, results_size, searched_points
+from jaxroof.engine.runs.job_size import check_chunks, searched_points
 from jaxroof.engine.search import all_plans as every_plan
 from jaxroof.engine.search.problem import SearchProblem, axis_roles, check_searches
 from jaxroof.engine.search.search import best_of_each, search_dataset
@@ -37,7 +37,6 @@ from jaxroof.limits import out_of_memory
 
 SEARCHED, TABULATED = 1 << 16, 1 << 18  # points of a piece, at most: about a second of work
 FEW = 1 << 10  # chunks beyond which they become larger: each is a file per result
-HELD = 1 << 28  # bytes of the results of a chunk, at most: they are in memory until it is written
 Sums = Mapping[str, Any]  # attributes that add up over the chunks
 # (path, layout, numbers of chunks) -> the number of each chunk, once it is written and recorded
 Elsewhere = Callable[[Path, Layout, Iterator[int]], Generator[int]]
@@ -248,14 +247,12 @@ def evaluate_sweep(asked: SweepJob, progress: Progress | None = None) -> xr.Data
 def chunk_layout(asked: SweepJob, chunk: int | None = None) -> Layout:
     """Return how a sweep is cut into chunks and pieces; the last axes stay whole where they fit.
 
-    A chunk of a long sweep is about a thousandth of it, so its files stay few, and has many pieces,
-    whose results fit in memory together.
+    A chunk of a long sweep is about a thousandth of it, so its files stay few, and has many pieces.
     Axes over choices of the recipe are never cut. The results may depend on different axes under
     different choices, so each piece needs every choice.
     """
     usual = max(1, min(SEARCHED, searched_points(asked))) if asked.searched else TABULATED
-    points = HELD * asked.points // max(1, results_size(asked)[1])
-    most = chunk or max(usual, min(points, asked.points // FEW))
+    most = chunk or max(usual, asked.points // FEW)
     sizes = {axis.name: len(axis) for axis in asked.axes}
     piece = cut(sizes, min(usual, most), [axis.name for axis in asked.axes if axis.choices])
     return Layout(sizes, gathered(sizes, piece, most), piece)

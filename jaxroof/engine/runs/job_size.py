@@ -95,11 +95,11 @@ def whole_size(asked: SweepJob, output: str | os.PathLike[str] | None) -> tuple[
 
 
 def check_chunks(asked: SweepJob, layout: Layout, path: Any, missing: int) -> None:
-    """Check that a chunk of a store fits in memory, and the missing ones on the disk."""
+    """Check that a piece of a store fits in memory, and the missing ones on the disk."""
     memory, disk, number = chunk_sizes(asked, layout)
-    points = math.prod(layout.chunk.values())
+    points = math.prod(layout.inner.values())
     where = os.fspath(path)
-    what = f"{where}: chunks of {counted(points, 'point')} of {counted(number, 'result')}"
+    what = f"{where}: pieces of {counted(points, 'point')} of {counted(number, 'result')}"
     check_memory(what, memory, "expected smaller ones, by --chunk")
     what = f"{where}: {counted(asked.points, 'point')} of {counted(number, 'result')}, compressed,"
     check_disk(what, disk * missing / layout.count, _folder(path), WHOLE)
@@ -108,10 +108,9 @@ def check_chunks(asked: SweepJob, layout: Layout, path: Any, missing: int) -> No
 
 
 def chunk_sizes(asked: SweepJob, layout: Layout) -> tuple[float, float, int]:
-    """Return the bytes of memory of a chunk, of all chunks on disk, and how many results."""
-    number, piece = results_size(asked, layout.inner)
-    memory = COPIES * piece + results_size(asked, layout.chunk)[1]
-    return memory, COMPRESSED * results_size(asked)[1], number
+    """Return the bytes of memory of a piece, of all chunks on disk, and how many results."""
+    number, size = results_size(asked, layout.inner)
+    return COPIES * size, COMPRESSED * results_size(asked)[1], number
 
 
 def searched_points(asked: SweepJob) -> int:
