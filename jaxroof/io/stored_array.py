@@ -28,6 +28,7 @@ INDEX = ("bytes", "crc32c")  # codecs of the index of a shard
 WIDEST = 1 << 16  # bytes of a text
 HELD = 128  # bytes of memory that a short text takes
 SUM = 4  # bytes of a CRC-32C
+NUMBER = 4  # bytes of the number of texts
 ENTRY = 16  # bytes of a piece in the index of a shard
 EMPTY = 2**64 - 1  # offset of a piece that a shard does not have
 WRONG = "a file is not of the size of its chunk"
@@ -182,6 +183,10 @@ def _check(text: memoryview, array: StoredArray, whole: bool) -> None:
         size = frame_size(bytes(piece[:HEAD]))
         if size is None or size > count * (array.itemsize if array.dtype else WIDEST):
             raise ValueError(WRONG)
+        if array.dtype is None:  # room is made for as many texts as the first bytes say
+            plain = numcodecs.Zstd().decode(bytes(piece[:-SUM]))
+            if int.from_bytes(plain[:NUMBER], "little") != count:
+                raise ValueError(WRONG)
 
 
 def frame_size(head: bytes) -> int | None:

@@ -77,7 +77,7 @@ WRONG_FILES = [  # an array, its file, what is said of it
     ("x", summed(b"\x28\xb5\x2f\xfd\x20\xff" + bytes(30)), "decompression"),
     ("x", b"", SIZE),
     ("name", shard([LARGE] * 10), SIZE),
-    ("name", shard([compressed(MANY)] * 10), ""),
+    ("name", shard([compressed(MANY)] * 10), SIZE),
     ("name", b"", SIZE),
     ("time", shard([ROWS] * 9 + [LARGE]), SIZE),
     ("time", shard([ROWS] * 10, moved=1 << 40), SIZE),
