@@ -82,7 +82,8 @@ def _joined(
     for name in parts[0].data_vars.keys() - {"largest_term", "largest"}:
         one = parts[0].variables[name]
         own = inner | {dim: one.sizes[dim] for dim in ("stage",) if dim in one.dims}
-        each = [part.variables[name].set_dims(own).values for part in parts]
+        some = (part.variables[name] for part in parts)
+        each = [v.values if v.dims == (*own,) else v.set_dims(own).values for v in some]
         values = np.stack(each).reshape([*outer.values(), *own.values()])
         order = [*dims, *(["stage"] if "stage" in own else [])]
         found[name] = xr.Variable((*outer, *own), values, one.attrs).transpose(*order)
