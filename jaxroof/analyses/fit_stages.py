@@ -79,7 +79,7 @@ def _joined(
     outer = {axis.name: len(axis) for axis in looped}
     inner = {axis.name: len(axis) for axis in numbers}
     found = {}
-    for name in parts[0].data_vars.keys() - {"largest_term", "largest"}:
+    for name in [n for n in parts[0].data_vars if n not in ("largest_term", "largest")]:
         one = parts[0].variables[name]
         own = inner | {dim: one.sizes[dim] for dim in ("stage",) if dim in one.dims}
         some = (part.variables[name] for part in parts)
