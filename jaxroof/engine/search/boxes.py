@@ -47,7 +47,7 @@ from jaxroof.structure import structure
 
 COMBINATIONS = 1_000_000_000  # fewer are folded
 LEAST_MACHINES = 64  # fewer are folded
-PAIRS = 1 << 19  # of a plan and a machine, few enough to evaluate at once
+PAIRS = 1 << 21  # of a plan and a machine, few enough to evaluate at once
 PARTS = 8  # that a box is cut into
 LANES = 16  # machines of a box that is cut no further
 MOST_WAYS = 7  # directions of a box at most: it has 2^7 corners

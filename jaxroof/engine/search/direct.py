@@ -266,6 +266,14 @@ def _first(values: np.ndarray, fits: np.ndarray) -> tuple[np.ndarray, np.ndarray
     Arguments: ``values`` [plan, lane]; ``fits`` [limit, lane]: how many plans fit.
     Returns: positions (-1 where none fits) and objectives, [limit, lane].
     """
+    if fits.min(initial=len(values)) >= len(values):  # every plan fits everywhere
+        least = values.min(axis=0)
+        first = np.argmax(values <= least + TIE * abs(least), axis=0)
+        some = least < FAR
+        best = np.where(some, np.take_along_axis(values, first[None], axis=0)[0], 0.0)
+        return np.broadcast_to(np.where(some, first, -1), fits.shape), np.broadcast_to(
+            best, fits.shape
+        )
     running, lane = np.minimum.accumulate(values, axis=0), np.arange(fits.shape[1])
     last = np.maximum(fits - 1, 0)
     least = running[last, lane]
