@@ -13,6 +13,7 @@ import numpy as np
 
 from jaxroof.dual import Dual
 from jaxroof.engine.grid.axes import Axis, replace_all
+from jaxroof.engine.search.direct import tall
 from jaxroof.engine.search.distinct_rows import distinct_rows
 from jaxroof.engine.search.groups import ProblemGroup
 from jaxroof.engine.search.problem import SearchProblem
@@ -60,25 +61,20 @@ def objectives(
     assert estimator.plan is not None
     at = group.ready.starts[problem] + position
     plans = {field: column[at] for field, column in group.ready.every.items()}
-    varied = {path: _tall(values[problem], rank) for path, values in group.varied.items()}
+    varied = tall({path: values[problem] for path, values in group.varied.items()}, rank)
     bare = with_named_absences(replace_all(group.inputs, {**columns, **varied, "plan": None}))
-    plan = estimator.plan(**{field: _tall(column, rank) for field, column in plans.items()})
+    plan = estimator.plan(**tall(plans, rank))
     parts = {}
     with np.errstate(all="ignore"):
         for name, part in estimator.parts.items():
             own = {field: plans[field] for field in reads(part)}
             first, number = distinct_rows([*own.values()]) if rank and own else (slice(None), None)
-            found = part(bare, recipe, **{f: _tall(c[first], rank) for f, c in own.items()})
+            found = part(bare, recipe, **tall({f: c[first] for f, c in own.items()}, rank))
             if number is not None:
                 found = map_numbers(functools.partial(_rows, number, rank), found)
             parts[name] = found
         asked = dataclasses.replace(bare, plan=plan)
         return question.sign * estimator.result(question.objective, asked, recipe, parts)
-
-
-def _tall(column: np.ndarray, rank: int) -> np.ndarray:
-    """Return a column of plans as float64 before ``rank`` dimensions of machines."""
-    return column.astype(np.float64).reshape(-1, *(1,) * rank)
 
 
 def _rows(number: np.ndarray, rank: int, leaf: Any) -> Any:

@@ -177,11 +177,11 @@ def _tables(
     with np.errstate(all="ignore"):
         for name, part in estimator.parts.items():
             some = {field: together[field][found[name].first] for field in reads(part)}
-            tables[name] = part(bare, question.recipe, **_tall(some, rank))
+            tables[name] = part(bare, question.recipe, **tall(some, rank))
     return tables, {name: rows.number for name, rows in found.items()}
 
 
-def _tall(columns: Mapping[str, np.ndarray], rank: int) -> dict[str, np.ndarray]:
+def tall(columns: Mapping[str, np.ndarray], rank: int) -> dict[str, np.ndarray]:
     """Return columns of plans as float64 before ``rank`` dimensions of machines."""
     shape = (-1, *(1,) * rank)
     return {field: column.astype(np.float64).reshape(shape) for field, column in columns.items()}
@@ -213,7 +213,7 @@ def plan_objectives(
 
     parts = {name: map_numbers(functools.partial(row, name), part) for name, part in tables.items()}
     assert estimator.plan is not None
-    plan = estimator.plan(**_tall(plans, rank))
+    plan = estimator.plan(**tall(plans, rank))
     asked = with_named_absences(dataclasses.replace(inputs, plan=plan))
     with np.errstate(all="ignore"):
         if bound:
