@@ -9,12 +9,12 @@ import enum
 from jaxroof.catalog.system import System
 from jaxroof.estimators.answers import answers
 from jaxroof.estimators.book.common import (
+    ROUND,
     WIDTHS,
     Critical,
     Roofline,
     Widths,
     critical_rows,
-    example_system,
     roofline,
 )
 from jaxroof.records import Number, quantity, record
@@ -97,7 +97,8 @@ def _queries(inputs: AttentionInputs, rate: Number, bandwidth: Number) -> Critic
 CRITICAL = {Phase.TRAINING: _length, Phase.PREFILL: _length, Phase.GENERATION: _queries}
 
 
-def attention_step(inputs: AttentionInputs, recipe: AttentionRecipe) -> AttentionRoofline:
+@answers(ROUND, batch=4.0, queries=512.0, keys=4096.0, heads=32.0, kv_heads=4.0)
+def attention(inputs: AttentionInputs, recipe: AttentionRecipe) -> AttentionRoofline:
     """Return the roofline of one layer's scores at the peak rates, without a causal mask.
 
     Keys and values are 2 s B S K H bytes, queries and outputs (s_q + s_o) B T N H; the backward
@@ -144,7 +145,8 @@ class Share:
     )
 
 
-def share_step(inputs: ShareInputs, recipe: None) -> Share:
+@answers(tokens=4096.0, hidden=4096.0, heads=32.0, kv_heads=8.0)
+def attention_share(inputs: ShareInputs, recipe: None) -> Share:
     """Return how much of a layer's arithmetic the scores are, and where they overtake the rest.
 
     Projections take 4 T D H (N + K), m matrices of the MLP 2 m T D F; scores grow with the square
@@ -162,19 +164,3 @@ def share_step(inputs: ShareInputs, recipe: None) -> Share:
         projection_length=i.tokens * around / once,
         matrix_length=i.tokens * (around + mlp) / once,
     )
-
-
-def example() -> AttentionInputs:
-    """Return attention with eight query heads to a key head, over a cache."""
-    return AttentionInputs(
-        system=example_system(), batch=4.0, queries=512.0, keys=4096.0, heads=32.0, kv_heads=4.0
-    )
-
-
-attention = answers("attention", attention_step, AttentionInputs, example, AttentionRecipe())
-attention_share = answers(
-    "attention_share",
-    share_step,
-    ShareInputs,
-    lambda: ShareInputs(tokens=4096.0, hidden=4096.0, heads=32.0, kv_heads=8.0),
-)

@@ -146,23 +146,22 @@ LINKS: dict[Link, Rate] = {
 }
 
 
-def example_system() -> System:
-    """Return a round machine with every rate that an operator may ask for."""
-    return System(
-        matrix_flops=2e14,
-        vector_flops=4e12,
-        hbm_bandwidth=8e11,
-        hbm_capacity=16e9,
-        fast_domain=8.0,
-        fast_bandwidth=4.5e11,
-        slow_bandwidth=5e10,
-        network_bandwidth=1e11,
-        link_bandwidth=4.5e10,
-        link_latency=1e-6,
-        torus_axes=2.0,
-        pcie_bandwidth=1.5e10,
-        on_chip_bandwidth=1.8e13,
-    )
+# A round machine with every rate that an operator may ask for.
+ROUND = System(
+    matrix_flops=2e14,
+    vector_flops=4e12,
+    hbm_bandwidth=8e11,
+    hbm_capacity=16e9,
+    fast_domain=8.0,
+    fast_bandwidth=4.5e11,
+    slow_bandwidth=5e10,
+    network_bandwidth=1e11,
+    link_bandwidth=4.5e10,
+    link_latency=1e-6,
+    torus_axes=2.0,
+    pcie_bandwidth=1.5e10,
+    on_chip_bandwidth=1.8e13,
+)
 
 
 # ---- Rooflines ----------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ Source: docs/models/op_rooflines.md, sections 1, 8 and 9.
 
 from typing import Any
 
-from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import System
 from jaxroof.estimators.answers import answers
 from jaxroof.estimators.book.common import rounded_up, value_or
@@ -50,7 +49,8 @@ class Chip:
     total_shared_memory: Number = quantity("B", "Shared memory of all processors.", better="higher")
 
 
-def chip_step(inputs: ChipInputs, recipe: None) -> Chip:
+@answers("h100-sxm", processors=132.0, clock=1.76e9)
+def chip(inputs: ChipInputs, recipe: None) -> Chip:
     """Return what follows from a chip's units.
 
     S processors of q partitions, each w lanes wide and with a tensor core: lanes S q w, vector rate
@@ -132,7 +132,8 @@ class Cluster:
     cost: Number = quantity("USD/h", "Price of all.")
 
 
-def cluster_step(inputs: ClusterInputs, recipe: None) -> Cluster:
+@answers("tpu-v5e", chips=16.0, parameters=70e9, caches=42e9)
+def cluster(inputs: ClusterInputs, recipe: None) -> Cluster:
     """Return the sums over all accelerators."""
     i, system = inputs, inputs.system
     chips = value_or(
@@ -185,7 +186,8 @@ class Fabric:
     node_bandwidth: Number = quantity("B/s", "Each node's share, one direction.", better="higher")
 
 
-def fabric_step(inputs: FabricInputs, recipe: None) -> Fabric:
+@answers(port_bandwidth=25e9, ports=64.0, switches=4.0, nodes=8.0)
+def fabric(inputs: FabricInputs, recipe: None) -> Fabric:
     """Return the bandwidth of switches that do not block, and what each node gets of it."""
     i = inputs
     total = i.switches * i.ports * i.links * i.port_bandwidth
@@ -211,7 +213,8 @@ class Systolic:
     rate: Number = quantity("FLOP/s", "Arithmetic rate of all units.", better="higher")
 
 
-def systolic_step(inputs: SystolicInputs, recipe: None) -> Systolic:
+@answers(clock=1.5e9, units=4.0)
+def systolic(inputs: SystolicInputs, recipe: None) -> Systolic:
     """Return u f 2 r d c / n, the rate of units that are always busy."""
     i = inputs
     return Systolic(rate=i.units * i.clock * 2.0 * i.rows * i.depth * i.columns / i.cycles)
@@ -235,7 +238,8 @@ class Chain:
     serial_time: Number = quantity("s", "Most time: one stage after the other.")
 
 
-def chain_step(inputs: ChainInputs, recipe: None) -> Chain:
+@answers(host_time=0.07, link_time=0.2, memory_time=0.02, math_time=0.01)
+def chain(inputs: ChainInputs, recipe: None) -> Chain:
     """Return the time of stages that overlap, and of stages that do not."""
     i = inputs
     least = larger(larger(i.math_time, i.memory_time), i.link_time)
@@ -243,32 +247,3 @@ def chain_step(inputs: ChainInputs, recipe: None) -> Chain:
         time=larger(i.host_time, least),
         serial_time=i.host_time + i.math_time + i.memory_time + i.link_time,
     )
-
-
-chip = answers(
-    "chip",
-    chip_step,
-    ChipInputs,
-    lambda: ChipInputs(system=named.system("h100-sxm"), processors=132.0, clock=1.76e9),
-)
-cluster = answers(
-    "cluster",
-    cluster_step,
-    ClusterInputs,
-    lambda: ClusterInputs(system=named.system("tpu-v5e"), chips=16.0, parameters=70e9, caches=42e9),
-)
-fabric = answers(
-    "fabric",
-    fabric_step,
-    FabricInputs,
-    lambda: FabricInputs(port_bandwidth=25e9, ports=64.0, switches=4.0, nodes=8.0),
-)
-systolic = answers(
-    "systolic", systolic_step, SystolicInputs, lambda: SystolicInputs(clock=1.5e9, units=4.0)
-)
-chain = answers(
-    "chain",
-    chain_step,
-    ChainInputs,
-    lambda: ChainInputs(host_time=0.07, link_time=0.2, memory_time=0.02, math_time=0.01),
-)

@@ -9,6 +9,7 @@ from jaxroof.catalog.system import System
 from jaxroof.estimators.answers import answers
 from jaxroof.estimators.book.common import (
     LINKS,
+    ROUND,
     WIDTHS,
     Link,
     LinkedRates,
@@ -19,7 +20,6 @@ from jaxroof.estimators.book.common import (
     Unit,
     Widths,
     critical_rows,
-    example_system,
     product_roofline,
     roofline,
 )
@@ -51,7 +51,8 @@ class KernelRoofline(Roofline):
     )
 
 
-def kernel_step(inputs: KernelInputs, recipe: LinkedRates) -> KernelRoofline:
+@answers(ROUND, flops=1e8, traffic=2e4, message=1e3, weights=6e7, batch=100.0)
+def kernel(inputs: KernelInputs, recipe: LinkedRates) -> KernelRoofline:
     """Return the roofline of a kernel at the peak rates (no efficiency is applied)."""
     system, batch, rates = inputs.system, inputs.batch, recipe.of(inputs.system)
     message, link_time, link_balance = batch * inputs.message, 0.0 * batch, 0.0 * rates[0]
@@ -88,7 +89,8 @@ class ElementwiseInputs:
     widths: Widths = WIDTHS
 
 
-def dot_step(inputs: DotInputs, recipe: Rates) -> ProductRoofline:
+@answers(ROUND, length=4096.0, recipe=Rates(unit=Unit.VECTOR))
+def dot(inputs: DotInputs, recipe: Rates) -> ProductRoofline:
     """Return the roofline of a dot product at the peak rates; its critical size is a length.
 
     F = 2 N - 1,  bytes (s_x + s_w) N read and s_o written
@@ -102,7 +104,8 @@ def dot_step(inputs: DotInputs, recipe: Rates) -> ProductRoofline:
     return dataclasses.replace(report, critical_small=report.critical)
 
 
-def elementwise_step(inputs: ElementwiseInputs, recipe: Rates) -> ProductRoofline:
+@answers(ROUND, length=4096.0, recipe=Rates(unit=Unit.VECTOR))
+def elementwise(inputs: ElementwiseInputs, recipe: Rates) -> ProductRoofline:
     """Return the roofline of an element-by-element operation, the same at every length.
 
     F = w N,  bytes r s_x N read and s_o N written
@@ -144,7 +147,8 @@ class BatchedMatmulInputs:
     widths: Widths = WIDTHS
 
 
-def matmul_step(inputs: MatmulInputs, recipe: Rates) -> ProductRoofline:
+@answers(ROUND, batch=256.0, hidden=4096.0, feedforward=16384.0)
+def matmul(inputs: MatmulInputs, recipe: Rates) -> ProductRoofline:
     """Return the roofline of a matrix product at the peak rates; its critical size is a batch.
 
     F = 2 k B D F,  bytes s_x k B D and s_w E D F read and s_o k B F written: every weight is read
@@ -160,7 +164,8 @@ def matmul_step(inputs: MatmulInputs, recipe: Rates) -> ProductRoofline:
     return product_roofline(work, i.batch * flops / weights, (rate, bandwidth * i.memory_speedup))
 
 
-def batched_matmul_step(inputs: BatchedMatmulInputs, recipe: Rates) -> ProductRoofline:
+@answers(ROUND, batch=64.0, hidden=1024.0, feedforward=4096.0)
+def batched_matmul(inputs: BatchedMatmulInputs, recipe: Rates) -> ProductRoofline:
     """Return the roofline of a product of one matrix a row, the same at every batch.
 
     F = 2 B D F,  bytes B (s_x D + s_w D F) read and s_o B F written
@@ -172,44 +177,3 @@ def batched_matmul_step(inputs: BatchedMatmulInputs, recipe: Rates) -> ProductRo
     read, written = i.batch * row_in, i.batch * row_out
     work = Product(flops, row_in + row_out, none, 0.0, i.batch * flops, read, written)
     return product_roofline(work, 2.0 / widths.weight, recipe.of(i.system))
-
-
-kernel = answers(
-    "kernel",
-    kernel_step,
-    KernelInputs,
-    lambda: KernelInputs(
-        system=example_system(), flops=1e8, traffic=2e4, message=1e3, weights=6e7, batch=100.0
-    ),
-    LinkedRates(),
-)
-dot = answers(
-    "dot",
-    dot_step,
-    DotInputs,
-    lambda: DotInputs(system=example_system(), length=4096.0),
-    Rates(unit=Unit.VECTOR),
-)
-elementwise = answers(
-    "elementwise",
-    elementwise_step,
-    ElementwiseInputs,
-    lambda: ElementwiseInputs(system=example_system(), length=4096.0),
-    Rates(unit=Unit.VECTOR),
-)
-matmul = answers(
-    "matmul",
-    matmul_step,
-    MatmulInputs,
-    lambda: MatmulInputs(system=example_system(), batch=256.0, hidden=4096.0, feedforward=16384.0),
-    Rates(),
-)
-batched_matmul = answers(
-    "batched_matmul",
-    batched_matmul_step,
-    BatchedMatmulInputs,
-    lambda: BatchedMatmulInputs(
-        system=example_system(), batch=64.0, hidden=1024.0, feedforward=4096.0
-    ),
-    Rates(),
-)

@@ -5,7 +5,6 @@ Source: docs/models/op_rooflines.md, sections 1, 4, 7 and 8.
 
 from typing import Any
 
-from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import System
 from jaxroof.estimators.answers import answers
 from jaxroof.estimators.book.common import both_ways, rounded_up, value_or
@@ -94,7 +93,10 @@ class Serving:
     fits: Any = quantity("1", "The accelerators hold weights and caches.")
 
 
-def serving_step(inputs: ServingInputs, recipe: None) -> Serving:
+@answers(
+    "tpu-v5e", chips=16.0, batch=32.0, context=8192.0, parameters=70e9, cache_per_token=327680.0
+)
+def serving(inputs: ServingInputs, recipe: None) -> Serving:
     """Return the times, rates and needs of a server.
 
     t = t_cache + max(t_products, t_weights): every byte is read once a step over all chips (M / (n
@@ -203,7 +205,8 @@ class Sharding:
     plane_wins: Any = quantity("1", "The plane sends less.")
 
 
-def sharding_step(inputs: ShardingInputs, recipe: None) -> Sharding:
+@answers("tpu-v5e", batch=32.0, hidden=8192.0, feedforward=28672.0, chips=64.0, line_axes=2.0)
+def weight_sharding(inputs: ShardingInputs, recipe: None) -> Sharding:
     """Return how far weights shard, and the messages of a line and of a plane.
 
     Arithmetic hides tensor degrees up to M F / alpha, the reading of weights up to F / (b beta). A
@@ -231,31 +234,3 @@ def sharding_step(inputs: ShardingInputs, recipe: None) -> Sharding:
         plane_from=start,
         plane_wins=i.chips > start,
     )
-
-
-serving = answers(
-    "serving",
-    serving_step,
-    ServingInputs,
-    lambda: ServingInputs(
-        system=named.system("tpu-v5e"),
-        chips=16.0,
-        batch=32.0,
-        context=8192.0,
-        parameters=70e9,
-        cache_per_token=327680.0,
-    ),
-)
-weight_sharding = answers(
-    "weight_sharding",
-    sharding_step,
-    ShardingInputs,
-    lambda: ShardingInputs(
-        system=named.system("tpu-v5e"),
-        batch=32.0,
-        hidden=8192.0,
-        feedforward=28672.0,
-        chips=64.0,
-        line_axes=2.0,
-    ),
-)

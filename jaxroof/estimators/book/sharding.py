@@ -14,12 +14,12 @@ from jaxroof.catalog.system import System
 from jaxroof.estimators.answers import answers
 from jaxroof.estimators.book.common import (
     FEEDS,
+    ROUND,
     WIDTHS,
     Feed,
     Roofline,
     Widths,
     critical_rows,
-    example_system,
     roofline,
     shared,
 )
@@ -125,7 +125,8 @@ def _spread(mesh: Mesh, over: Over) -> tuple[Number, Number]:
     return mesh.x * mesh.y * mesh.z, math.prod(size if one else 1.0 for size, one in sizes)
 
 
-def array_step(inputs: ArrayInputs, recipe: ArrayRecipe) -> Array:
+@answers(ROUND, rows=2048.0, columns=8192.0, mesh=Mesh(x=4.0, y=8.0, z=2.0))
+def array(inputs: ArrayInputs, recipe: ArrayRecipe) -> Array:
     """Return what a mesh holds of an array: as many copies as its unused axes have places."""
     devices, shards = _spread(inputs.mesh, recipe.over)
     whole = inputs.rows * inputs.columns * inputs.depth * inputs.width
@@ -141,7 +142,8 @@ def array_step(inputs: ArrayInputs, recipe: ArrayRecipe) -> Array:
     )
 
 
-def contraction_step(inputs: ContractionInputs, recipe: ContractionRecipe) -> Contraction:
+@answers(first=64.0, second=128.0, third=256.0, mesh=Mesh(x=4.0, y=2.0))
+def contraction(inputs: ContractionInputs, recipe: ContractionRecipe) -> Contraction:
     """Return the arithmetic of a contraction on a mesh: 2 FLOP for each point of all indices."""
     i = inputs
     flops = 2.0 * i.first * i.second * i.third * i.fourth * i.fifth * i.sixth * i.seventh * i.eighth
@@ -406,7 +408,8 @@ def _parts(inputs: ShardedInputs, recipe: ShardedRecipe) -> Parts:
     )
 
 
-def sharded_step(inputs: ShardedInputs, recipe: ShardedRecipe) -> ShardedRoofline:
+@answers(ROUND, batch=512.0, hidden=8192.0, feedforward=4096.0, shards=4.0)
+def sharded_matmul(inputs: ShardedInputs, recipe: ShardedRecipe) -> ShardedRoofline:
     """Return the roofline of one device of a sharded product, at the peak rates.
 
     Messages take V / W, or twice that for an all-reduce, as if the group were large; hops take no
@@ -435,30 +438,3 @@ def sharded_step(inputs: ShardedInputs, recipe: ShardedRecipe) -> ShardedRooflin
         exchange_large=turns.exchange_large,
         message_ratio=parts.input / parts.output,
     )
-
-
-array = answers(
-    "array",
-    array_step,
-    ArrayInputs,
-    lambda: ArrayInputs(
-        system=example_system(), rows=2048.0, columns=8192.0, mesh=Mesh(x=4.0, y=8.0, z=2.0)
-    ),
-    ArrayRecipe(),
-)
-contraction = answers(
-    "contraction",
-    contraction_step,
-    ContractionInputs,
-    lambda: ContractionInputs(first=64.0, second=128.0, third=256.0, mesh=Mesh(x=4.0, y=2.0)),
-    ContractionRecipe(),
-)
-sharded_matmul = answers(
-    "sharded_matmul",
-    sharded_step,
-    ShardedInputs,
-    lambda: ShardedInputs(
-        system=example_system(), batch=512.0, hidden=8192.0, feedforward=4096.0, shards=4.0
-    ),
-    ShardedRecipe(),
-)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from jaxroof.catalog.system import System
 from jaxroof.estimators.answers import answers
-from jaxroof.estimators.book.common import example_system, ratio_or_none, shared
+from jaxroof.estimators.book.common import ROUND, ratio_or_none, shared
 from jaxroof.formulas.arithmetic import larger, where, whole
 from jaxroof.formulas.network import others
 from jaxroof.records import Number, quantity, record
@@ -201,7 +201,8 @@ HOPS: dict[Collective, dict[Topology, Hops]] = {
 }
 
 
-def torus_step(inputs: TorusInputs, recipe: TorusRecipe) -> Communication:
+@answers(ROUND, rows=1024.0, columns=4096.0, x=4.0, y=6.0, other_shards=2.0)
+def torus(inputs: TorusInputs, recipe: TorusRecipe) -> Communication:
     """Return the time of a collective at the peak rate of the links, hops included.
 
     A two-way ring of N sends floor(N^2 / 4) chunks a device, all to all; a link carries W1 tau B
@@ -232,14 +233,3 @@ def torus_step(inputs: TorusInputs, recipe: TorusRecipe) -> Communication:
         chunks=whole(devices * devices, 4.0),
         gather_ratio=ratio_or_none(GATHERS[recipe.topology](links), byte_time),
     )
-
-
-torus = answers(
-    "torus",
-    torus_step,
-    TorusInputs,
-    lambda: TorusInputs(
-        system=example_system(), rows=1024.0, columns=4096.0, x=4.0, y=6.0, other_shards=2.0
-    ),
-    TorusRecipe(),
-)

@@ -11,7 +11,6 @@ Source: docs/models/op_rooflines.md, sections 4, 5 and 9.
 from collections.abc import Callable
 from typing import Any
 
-from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import System
 from jaxroof.estimators.answers import answers
 from jaxroof.estimators.book.common import both_ways, machine, value_or
@@ -114,7 +113,8 @@ class Bounds:
     mixed_hides: Any = quantity("1", "The batch is large enough for the best mixed split.")
 
 
-def bounds_step(inputs: BoundsInputs, recipe: None) -> Bounds:
+@answers("tpu-v5p", feedforward=28672.0, tokens=4e6, chips=8960.0, data_axes=2.0)
+def training_bounds(inputs: BoundsInputs, recipe: None) -> Bounds:
     """Return the bounds of every way to split.
 
     Weights are gathered over X (4 D F / Y bytes forward), activations over Y (4 B D / X); both hide
@@ -193,7 +193,8 @@ class Hops:
     time: Number = quantity("s", "Time of those hops.", headline=True)
 
 
-def hop_step(inputs: PipelineInputs, recipe: None) -> Hops:
+@answers("tpu-v5p", hidden=8192.0, tokens=65536.0, stages=8.0, microbatches=16.0)
+def pipeline_hop(inputs: PipelineInputs, recipe: None) -> Hops:
     """Return the messages between stages: s B D / M bytes a hop, M + p - 2 hops one by one."""
     i = inputs
     bandwidth = value_or(i.bandwidth, lambda: both_ways(i.system))
@@ -232,7 +233,8 @@ class Pods:
     hides: Any = quantity("1", "The batch is large enough.")
 
 
-def pods_step(inputs: PodsInputs, recipe: None) -> Pods:
+@answers("tpu-v5p", pods=10.0, tokens=4e6, pod_bandwidth=5e13)
+def pods(inputs: PodsInputs, recipe: None) -> Pods:
     """Return what pods need to train together: C / W tokens each, less where pods are few."""
     i = inputs
 
@@ -253,27 +255,3 @@ def pods_step(inputs: PodsInputs, recipe: None) -> Pods:
         pod_tokens_few=few,
         hides=i.tokens / i.pods >= few,
     )
-
-
-training_bounds = answers(
-    "training_bounds",
-    bounds_step,
-    BoundsInputs,
-    lambda: BoundsInputs(
-        system=named.system("tpu-v5p"), feedforward=28672.0, tokens=4e6, chips=8960.0, data_axes=2.0
-    ),
-)
-pipeline_hop = answers(
-    "pipeline_hop",
-    hop_step,
-    PipelineInputs,
-    lambda: PipelineInputs(
-        system=named.system("tpu-v5p"), hidden=8192.0, tokens=65536.0, stages=8.0, microbatches=16.0
-    ),
-)
-pods = answers(
-    "pods",
-    pods_step,
-    PodsInputs,
-    lambda: PodsInputs(system=named.system("tpu-v5p"), pods=10.0, tokens=4e6, pod_bandwidth=5e13),
-)

@@ -5,7 +5,6 @@ Source: docs/models/op_rooflines.md, sections 4 and 9.
 
 from typing import Any
 
-from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import System
 from jaxroof.estimators.answers import answers
 from jaxroof.estimators.book.attention import score_flops
@@ -90,7 +89,16 @@ def cache_per_token(
     return 2.0 * layers * kv_heads * head_size * cache_width
 
 
-def transformer_step(inputs: Transformer, recipe: None) -> Counts:
+@answers(
+    layers=80.0,
+    hidden=8192.0,
+    feedforward=28672.0,
+    heads=64.0,
+    kv_heads=8.0,
+    head_size=128.0,
+    vocabulary=128256.0,
+)
+def transformer(inputs: Transformer, recipe: None) -> Counts:
     """Return what a transformer counts to.
 
     MLPs L E m D F, attention 2 L D H (N + K), vocabulary v D V, norms L n D; a parameter is 2 FLOP
@@ -155,7 +163,8 @@ class Cache:
     total: Number = quantity("B", "Bytes of all sequences.")
 
 
-def cache_step(inputs: CacheInputs, recipe: None) -> Cache:
+@answers(layers=80.0, kv_heads=8.0, head_size=128.0, sequences=32.0)
+def kv_cache(inputs: CacheInputs, recipe: None) -> Cache:
     """Return the bytes of a cache."""
     i = inputs
     token = cache_per_token(i.layers, i.kv_heads, i.head_size, i.cache_width)
@@ -203,7 +212,8 @@ class Run:
     )
 
 
-def run_step(inputs: RunInputs, recipe: None) -> Run:
+@answers("tpu-v5p", chips=8960.0, parameters=70e9, tokens=15e12, utilised=0.4)
+def training_run(inputs: RunInputs, recipe: None) -> Run:
     """Return the arithmetic and the time of a training: 6 P FLOP a token, F / (n u C) seconds."""
     i = inputs
     per_token = value_or(i.flops_per_token, lambda: 6.0 * i.parameters)
@@ -269,7 +279,8 @@ class Memory:
     fits: Any = quantity("1", "The accelerators hold all.")
 
 
-def memory_step(inputs: MemoryInputs, recipe: None) -> Memory:
+@answers("tpu-v5p", chips=8960.0, parameters=70e9, layers=80.0, hidden=8192.0, tokens=4e6, kept=4.0)
+def training_memory(inputs: MemoryInputs, recipe: None) -> Memory:
     """Return the memory that training needs; gradients do not count.
 
     State P (w + o); c vectors a layer and token s c B D L, or one and two of the MLP's width
@@ -293,47 +304,3 @@ def memory_step(inputs: MemoryInputs, recipe: None) -> Memory:
         chips_needed_whole=rounded_up(memory, capacity),
         fits=memory <= i.chips * capacity,
     )
-
-
-transformer = answers(
-    "transformer",
-    transformer_step,
-    Transformer,
-    lambda: Transformer(
-        layers=80.0,
-        hidden=8192.0,
-        feedforward=28672.0,
-        heads=64.0,
-        kv_heads=8.0,
-        head_size=128.0,
-        vocabulary=128256.0,
-    ),
-)
-kv_cache = answers(
-    "kv_cache",
-    cache_step,
-    CacheInputs,
-    lambda: CacheInputs(layers=80.0, kv_heads=8.0, head_size=128.0, sequences=32.0),
-)
-training_run = answers(
-    "training_run",
-    run_step,
-    RunInputs,
-    lambda: RunInputs(
-        system=named.system("tpu-v5p"), chips=8960.0, parameters=70e9, tokens=15e12, utilised=0.4
-    ),
-)
-training_memory = answers(
-    "training_memory",
-    memory_step,
-    MemoryInputs,
-    lambda: MemoryInputs(
-        system=named.system("tpu-v5p"),
-        chips=8960.0,
-        parameters=70e9,
-        layers=80.0,
-        hidden=8192.0,
-        tokens=4e6,
-        kept=4.0,
-    ),
-)

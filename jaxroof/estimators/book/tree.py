@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from jaxroof.catalog.system import System
 from jaxroof.estimators.answers import answers
-from jaxroof.estimators.book.common import example_system, ratio_or_none, shared
+from jaxroof.estimators.book.common import ROUND, ratio_or_none, shared
 from jaxroof.formulas.arithmetic import larger, smaller
 from jaxroof.formulas.network import distinct_targets, others
 from jaxroof.records import Number, quantity, record
@@ -179,7 +179,8 @@ SHARES: dict[Ragged, Callable[[Number, Number], Number]] = {
 RAGGED = dict.fromkeys(Collective, False) | {Collective.ALL_TO_ALL: True}
 
 
-def tree_step(inputs: TreeInputs, recipe: TreeRecipe) -> TreeCommunication:
+@answers(ROUND, rows=4096.0, columns=8192.0, nodes=4.0, units=2.0, active=3.0)
+def tree(inputs: TreeInputs, recipe: TreeRecipe) -> TreeCommunication:
     """Return the time of a collective over a tree at the peak rates; hops take no time.
 
     Of an all-to-all, the links of a node carry what stays inside, those above what leaves.
@@ -216,14 +217,3 @@ def tree_step(inputs: TreeInputs, recipe: TreeRecipe) -> TreeCommunication:
         ragged_factor=share * leaves,
         ragged_factor_exact=exact * leaves,
     )
-
-
-tree = answers(
-    "tree",
-    tree_step,
-    TreeInputs,
-    lambda: TreeInputs(
-        system=example_system(), rows=4096.0, columns=8192.0, nodes=4.0, units=2.0, active=3.0
-    ),
-    TreeRecipe(),
-)

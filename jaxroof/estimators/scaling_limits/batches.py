@@ -7,7 +7,6 @@ import functools
 import operator
 from typing import Any
 
-from jaxroof.catalog import lookup as named
 from jaxroof.estimators.answers import answers
 from jaxroof.estimators.scaling_limits.data_movement import (
     Amounts,
@@ -72,7 +71,16 @@ class LayerReport:
     network_bound: Any = quantity("1", "Communication takes the longest.")
 
 
-def layer_step(inputs: LayerInputs, recipe: None) -> LayerReport:
+@answers(
+    EXAMPLE_DEVICE,
+    inputs=16384.0,
+    outputs=81920.0,
+    tokens=32768.0,
+    input_ranks=8.0,
+    output_ranks=40.0,
+    data=32.0,
+)
+def linear_layer(inputs: LayerInputs, recipe: None) -> LayerReport:
     """Return the work and the times of one layer."""
     i, rates = inputs, device_rates(inputs)
     wide, tall = i.inputs / i.input_ranks, i.outputs / i.output_ranks
@@ -100,22 +108,6 @@ def layer_step(inputs: LayerInputs, recipe: None) -> LayerReport:
         memory_bound=times.memory >= time,
         network_bound=times.network >= time,
     )
-
-
-linear_layer = answers(
-    "linear_layer",
-    layer_step,
-    LayerInputs,
-    lambda: LayerInputs(  # the layer of the published study
-        system=named.system(EXAMPLE_DEVICE),
-        inputs=16384.0,
-        outputs=81920.0,
-        tokens=32768.0,
-        input_ranks=8.0,
-        output_ranks=40.0,
-        data=32.0,
-    ),
-)
 
 
 @record
@@ -165,7 +157,16 @@ class BatchReport:
     legal: Any = quantity("1", "No more stages than blocks or microbatches, no degree below 1.")
 
 
-def batch_step(inputs: BatchInputs, recipe: None) -> BatchReport:
+@answers(
+    EXAMPLE_DEVICE,
+    training_flops=1e27,
+    pipeline=8.0,
+    data=64.0,
+    hidden_tensor=8.0,
+    residual_tensor=2.0,
+    microbatches=64.0,
+)
+def whole_batch(inputs: BatchInputs, recipe: None) -> BatchReport:
     """Return the phases and times of a batch under a given split."""
     i = inputs
     split = Degrees(i.pipeline, i.data, i.hidden_tensor, i.residual_tensor, i.microbatches)
@@ -189,19 +190,3 @@ def batch_step(inputs: BatchInputs, recipe: None) -> BatchReport:
         relative_utilisation=found.utilisation,
         legal=whole & (i.pipeline <= run.layers) & (i.pipeline <= i.microbatches),
     )
-
-
-whole_batch = answers(
-    "whole_batch",
-    batch_step,
-    BatchInputs,
-    lambda: BatchInputs(
-        system=named.system(EXAMPLE_DEVICE),
-        training_flops=1e27,
-        pipeline=8.0,
-        data=64.0,
-        hidden_tensor=8.0,
-        residual_tensor=2.0,
-        microbatches=64.0,
-    ),
-)

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxroof.catalog import lookup as named
 from jaxroof.estimators.answers import answers
 from jaxroof.estimators.scaling_limits.data_movement import (
     Degrees,
@@ -63,7 +62,8 @@ class _Grown(NamedTuple):
     microbatches: jax.Array
 
 
-def step(inputs: GrowthInputs, recipe: None) -> GrowthReport:
+@answers(EXAMPLE_DEVICE, training_flops=1e26, steps=10.0)
+def growth(inputs: GrowthInputs, recipe: None) -> GrowthReport:
     """Return the result of greedy growth, point by point."""
     problem = problem_of(inputs, inputs.training_flops)
     asked = (problem, inputs.steps, inputs.growth)
@@ -150,11 +150,3 @@ def _cheapest(problem: Problem, growth: Number, options: jax.Array) -> _Grown:
     )
     power = (BLOCK * (block - 1) + place // 4).astype(jnp.float64)
     return _Grown(options[place % 4], power)
-
-
-growth = answers(
-    "growth",
-    step,
-    GrowthInputs,
-    lambda: GrowthInputs(system=named.system(EXAMPLE_DEVICE), training_flops=1e26, steps=10.0),
-)

@@ -10,7 +10,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxroof.catalog import lookup as named
 from jaxroof.estimators.answers import answers
 from jaxroof.estimators.scaling_limits.best_split import best_split, with_slopes
 from jaxroof.estimators.scaling_limits.data_movement import (
@@ -103,7 +102,8 @@ class MarkedReport(LimitsReport):
     )
 
 
-def step(inputs: LimitsInputs, recipe: LimitsRecipe) -> LimitsReport:
+@answers(SLOW_DEVICE, training_flops=3e25, step_latency=LATENCY)
+def limits(inputs: LimitsInputs, recipe: LimitsRecipe) -> LimitsReport:
     """Return the slack, the wall and the best split, and the thresholds if requested."""
     return REPORTS[recipe.detail](inputs)
 
@@ -154,16 +154,6 @@ def _fields(inputs: LimitsInputs) -> dict[str, Any]:
 
 REPORTS = {Detail.POINT: lambda inputs: LimitsReport(**_fields(inputs)), Detail.THRESHOLDS: _marked}
 
-limits = answers(
-    "limits",
-    step,
-    LimitsInputs,
-    lambda: LimitsInputs(
-        system=named.system(SLOW_DEVICE), training_flops=3e25, step_latency=LATENCY
-    ),
-    LimitsRecipe(),
-)
-
 
 # ---- The largest run that reaches a share -------------------------------------------------------
 
@@ -194,7 +184,8 @@ class ThresholdReport:
     wall_exists: Any = quantity("1", "There is a run that latency makes too long.")
 
 
-def threshold_step(inputs: ThresholdInputs, recipe: None) -> ThresholdReport:
+@answers(SLOW_DEVICE, step_latency=LATENCY)
+def thresholds(inputs: ThresholdInputs, recipe: None) -> ThresholdReport:
     """Return the largest run that reaches the share, searching down from 1e40 FLOP."""
     problem = _timed(inputs, 1.0)
     wall, exists = latency_wall(inputs)
@@ -213,11 +204,3 @@ def threshold_step(inputs: ThresholdInputs, recipe: None) -> ThresholdReport:
         wall=wall,
         wall_exists=exists,
     )
-
-
-thresholds = answers(
-    "thresholds",
-    threshold_step,
-    ThresholdInputs,
-    lambda: ThresholdInputs(system=named.system(SLOW_DEVICE), step_latency=LATENCY),
-)

@@ -5,7 +5,6 @@ Source: docs/models/linear_data_movement.md, part D.
 
 from typing import Any, NamedTuple
 
-from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import System
 from jaxroof.estimators.answers import answers
 from jaxroof.estimators.scaling_limits.inputs import (
@@ -86,7 +85,23 @@ def _summed(inputs: MoeInputs, size: Number, ways: Number, degree: Number) -> Nu
     return where(degree > 1.0, _transfer(inputs, size, ways), 0.0)
 
 
-def moe_time(inputs: MoeInputs, recipe: None) -> MoeReport:
+@answers(
+    EXAMPLE_DEVICE,
+    layers=64.0,
+    hidden=8192.0,
+    feedforward=32768.0,
+    experts=8.0,
+    active_experts=2.0,
+    sequence=4096.0,
+    global_batch=1024.0,
+    microbatch=16.0,
+    pipeline=8.0,
+    interleave=2.0,
+    data=4.0,
+    feedforward_tensor=2.0,
+    residual_tensor=2.0,
+)
+def moe_step(inputs: MoeInputs, recipe: None) -> MoeReport:
     """Return the parts of a step.
 
     The sheet is a summary. We use peak rates (a later version divides them by a base utilisation).
@@ -144,29 +159,6 @@ def moe_time(inputs: MoeInputs, recipe: None) -> MoeReport:
         utilisation=where(runs, share, 0.0),
         legal=(i.active_experts <= i.experts) & (i.pipeline * i.interleave <= i.layers),
     )
-
-
-moe_step = answers(
-    "moe_step",
-    moe_time,
-    MoeInputs,
-    lambda: MoeInputs(
-        system=named.system(EXAMPLE_DEVICE),
-        layers=64.0,
-        hidden=8192.0,
-        feedforward=32768.0,
-        experts=8.0,
-        active_experts=2.0,
-        sequence=4096.0,
-        global_batch=1024.0,
-        microbatch=16.0,
-        pipeline=8.0,
-        interleave=2.0,
-        data=4.0,
-        feedforward_tensor=2.0,
-        residual_tensor=2.0,
-    ),
-)
 
 
 # ---- Degrees in closed form (section D2) --------------------------------------------------------
@@ -249,7 +241,8 @@ class ClosedFormReport:
     covered: Any = quantity("1", "There are at least as many devices as blocks.")
 
 
-def closed_form_step(inputs: ClosedFormInputs, recipe: None) -> ClosedFormReport:
+@answers(EXAMPLE_DEVICE, training_flops=1e25, devices=20000.0)
+def closed_form(inputs: ClosedFormInputs, recipe: None) -> ClosedFormReport:
     """Return the degrees for a number of devices, and the utilisation.
 
     The sheet is a summary. We allow any number of devices instead of a grid of 0.001 decades. So
@@ -278,13 +271,3 @@ def closed_form_step(inputs: ClosedFormInputs, recipe: None) -> ClosedFormReport
         stage=found.stage,
         covered=i.devices >= sizes.layers,
     )
-
-
-closed_form = answers(
-    "closed_form",
-    closed_form_step,
-    ClosedFormInputs,
-    lambda: ClosedFormInputs(
-        system=named.system(EXAMPLE_DEVICE), training_flops=1e25, devices=20000.0
-    ),
-)

@@ -11,9 +11,9 @@ from jaxroof.errors import InputError
 from jaxroof.estimators import estimator
 from jaxroof.estimators.book import sharding as sharded
 from jaxroof.estimators.book import torus, tree
-from jaxroof.estimators.book.common import DTYPES, example_system
+from jaxroof.estimators.book.common import DTYPES, ROUND
 
-MACHINE = {"system": example_system()}
+MACHINE = {"system": ROUND}
 Report = dict[str, np.ndarray]
 
 
@@ -75,7 +75,7 @@ def test_critical_batch_is_where_intensity_is_balance(feed: str, speedup: float)
     at = ask("matmul", batch=critical["critical"], **common)
     same(at["intensity"], at["balance"])
     same(at["math_time"], at["memory_time"])
-    same(at["reachable"], example_system().matrix_flops)
+    same(at["reachable"], ROUND.matrix_flops)
     below = ask("matmul", batch=0.99 * critical["critical"], **common)
     above = ask("matmul", batch=1.01 * critical["critical"], **common)
     assert np.all(below["memory_bound"])
