@@ -171,7 +171,7 @@ def trace(
     inputs, recipe = _settled(asked, chosen, None, {})
     inputs, (columns, attrs) = rows_of(asked, "events", inputs, recipe, **options)
     events = {name: column.values for name, column in columns.items()}
-    return trace_of(events, provenance(asked, inputs, recipe, **attrs))
+    return trace_of(events, provenance(asked, inputs, recipe, question="trace", **attrs))
 
 
 def question_of(data: xr.Dataset) -> tuple[Any, Any]:

@@ -68,7 +68,7 @@ def detail(
     whole = [_columns(*some) for some in zip(_aligned(parts), grids, strict=True)]
     labels = {n: some for n, some in whole[0].items() if some[0] == (n,)}  # along a dimension
     columns = {**stack_choices(every, whole), **labels}
-    attrs = provenance(estimator, inputs, recipe, named, **parts[0].attrs)
+    attrs = provenance(estimator, inputs, recipe, named, question=name, **parts[0].attrs)
     data = dataset(columns, named, inputs, field_metadata(*asked.report), attrs)
     said = {n: column for part in parts for n, column in part.columns.items()}
     for variable, column in said.items():

@@ -22,6 +22,7 @@ from jaxroof.views.text.answers.explain import answer
 from jaxroof.views.text.detail import Detail
 from jaxroof.views.text.explain import with_capacity
 from jaxroof.views.text.explain_json import explain_json
+from jaxroof.views.text.said import Page
 
 CHANGE = 1.1  # factor applied to a parameter in both directions, in the tornado plot
 
@@ -42,20 +43,21 @@ def explain_command(*, span: str, as_json: bool, **options: Any) -> int:
     if not found.steps.sizes["step"]:
         check_legal(estimator, None, where=rules, settings=chosen)
     title = f"{asked.question}, batch {asked.sequences:,}"
+    data = explanation_dataset(found, title)
     if is_picture(output) and not found.feasible:
         output = None  # nothing to draw
     if output is not None and is_picture(output):
         moved = response(estimator, None, where=rules, span=CHANGE, settings=chosen)
         _draw(output, moved, found, title)
     elif output is not None and output.endswith(".nc"):
-        write(explanation_dataset(found, title), output)
+        write(data, output)
     elif output is not None:
         with replace_file(output) as temporary:
             pathlib.Path(temporary).write_text(explain_json(found), encoding="utf-8")
     if as_json:
         print(explain_json(found))
     else:
-        say_all(answer(found, title, detail() is Detail.VERBOSE))
+        say_all(answer(data, Page(every=detail() is Detail.VERBOSE)))
     report_written(output)
     return 0 if found.feasible else 1
 

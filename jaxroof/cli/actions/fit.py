@@ -17,6 +17,7 @@ from jaxroof.engine.search.plan_text import plan_items
 from jaxroof.errors import refusal
 from jaxroof.views.text.answers.fit import answer
 from jaxroof.views.text.fit_json import fit_json
+from jaxroof.views.text.said import Page
 
 KINDS = (*PICTURES, ".csv", ".json", ".nc")
 OPTIONS = {  # settings that have an option
@@ -64,7 +65,7 @@ def fit_command(
     if as_json:
         print(fit_json(data))
     else:
-        say_all(answer(data, min(console().width, 100)))
+        say_all(answer(data, Page(console().width, bars=True)))
     report_written(output)
     return 0 if bool(data.fits) else 1
 

@@ -17,6 +17,7 @@ from jaxroof.engine.search.plan_text import parse_plan, plan_items
 from jaxroof.errors import refusal, shown, unknown
 from jaxroof.estimators.published.unfused import DIVIDED, Inputs, Plan, Recipe, Variant, unfused
 from jaxroof.views.text.answers import layers
+from jaxroof.views.text.said import Page
 from jaxroof.views.text.unfused import SHORT as SHORT_DEGREES
 from jaxroof.views.text.unfused import WORDS
 
@@ -62,7 +63,7 @@ def unfused_command(
     _check_degrees(inputs, recipe)
     data = unfused_layers(inputs, recipe)
     outputs.write_or_draw(output, data, lambda plots: plots.draw(data))
-    say_all(layers.answer(data, console().width))
+    say_all(layers.answer(data, Page(console().width)))
     outputs.report_written(output)
 
 

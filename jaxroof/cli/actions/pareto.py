@@ -1,5 +1,6 @@
 """The pareto command: the benefit of more memory, printed, written and drawn."""
 
+import json
 from typing import Any
 
 from jaxroof.cli.actions.arguments import parse_share, parse_split
@@ -31,8 +32,10 @@ def pareto_command(*, days: str | None, gain: str, **options: Any) -> int:
     data.attrs["title"] = f"{asked.question}: what more memory buys"
     if not data.sizes["step_number"]:
         check_legal(asked.asked_of, None, axes=axes, where=asked.rules, settings=asked.settings)
+    data.attrs |= {"sizes": json.dumps(sizes), "gain": worth}
+    data.attrs |= {} if most_days is None else {"most_days": most_days}
     write_or_draw(output, data, lambda plots: plots.staircase(data, most_days))
-    say_all(answer(data, sizes, worth, most_days))
+    say_all(answer(data))
     report_written(output)
     if most_days is not None:
         return 0 if bool((data.training_days <= most_days).any()) else 1

@@ -12,6 +12,7 @@ from jaxroof.engine.search.plan_text import parse_plan
 from jaxroof.estimators.published.inputs import Inputs, Plan
 from jaxroof.estimators.published.step import published
 from jaxroof.views.text.answers import layers
+from jaxroof.views.text.said import Page
 
 
 def published_command(
@@ -35,7 +36,7 @@ def published_command(
     plan = whole_plan(plan_text, inputs, recipe)
     data = layers_of(dataclasses.replace(inputs, plan=plan), recipe)
     outputs.write_or_draw(output, data, lambda plots: plots.draw(data))
-    say_all(layers.answer(data, console().width))
+    say_all(layers.answer(data, Page(console().width)))
     outputs.report_written(output)
 
 

@@ -12,6 +12,9 @@ from jaxroof.cli.actions.arguments import parse_settings
 from jaxroof.cli.actions.console import say_all
 from jaxroof.errors import InputError, refusal
 from jaxroof.views.text.answers.roofline import answer
+from jaxroof.views.text.said import Page
+
+ROWS = 12  # sizes of a sweep that a terminal shows
 
 
 def roofline_command(
@@ -42,7 +45,7 @@ def roofline_command(
         )
     outputs.write_or_draw(output, data, lambda plots: plots.roofline(data))
     drawn = output if output or sweep is None else _drawn(op, data)
-    say_all(answer(data, is_kept=drawn is not None))
+    say_all(answer(data, Page(most=ROWS, kept=drawn is not None)))
     outputs.report_written(drawn)
 
 

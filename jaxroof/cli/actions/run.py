@@ -11,7 +11,10 @@ from jaxroof.cli.actions.outputs import check_output, is_picture, write_or_draw
 from jaxroof.cli.progress import progress_bar
 from jaxroof.config.sweep_file import run as run_file
 from jaxroof.config.sweep_file import would_take
-from jaxroof.views.text.answers.sweep import answer
+from jaxroof.views.answers import answer
+from jaxroof.views.text.said import Page
+
+MOST = 10  # columns of an axis, and plans of a point, on a terminal
 
 
 def run_command(
@@ -43,7 +46,7 @@ def run_command(
             cluster=cluster_of(workers, scheduler),
         )
     took = time.perf_counter() - start
-    say_all(answer(data, console().width))
+    say_all(answer(data, Page(console().width, MOST)))
     write_or_draw(picture, data, lambda plots: plots.draw(data))
     print(f"{took:.2f} s" + (f", wrote {output}" if output else ""), file=sys.stderr)
     return 0 if "feasible" not in data or bool(data.feasible.any()) else 1

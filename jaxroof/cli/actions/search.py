@@ -16,7 +16,7 @@ from jaxroof.engine.search.problem import check_search
 from jaxroof.errors import InputError
 from jaxroof.estimator import FAR
 from jaxroof.io.formats import check_writable
-from jaxroof.views.text.answers.legal_plans import LegalPlans, answer, answer_of_sizes
+from jaxroof.views.text.answers.legal_plans import LegalPlans, answer_of_search, answer_of_sizes
 
 MINE = "--mine"
 
@@ -67,7 +67,7 @@ def _search(asked: SearchOptions) -> int:
     else:
         for size, one in zip(sizes, found, strict=True):
             on = "".join(f", {name} {value:,}" for name, value in size.items() if len(sizes) > 1)
-            say_all(answer(one, f"{title}{on}", close))
+            say_all(answer_of_search(one, f"{title}{on}", close))
     outputs.report_written(output)
     return 0 if any(each.best is not None for each in found) else 1
 

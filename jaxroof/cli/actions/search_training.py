@@ -1,5 +1,6 @@
 """The search command for models of today: the fastest plans that fit, or those that need least."""
 
+import json
 from typing import Any
 
 import xarray as xr
@@ -64,7 +65,9 @@ def _search_by_time(asked: TrainingSearchOptions) -> bool:
         return False
     write_plans(found, asked.output)
     if len(found) + len(none) == 1:
-        say_all(answer(found[0], better_batch(found[0], sequences, beside)))
+        if (near := better_batch(found[0], sequences, beside)) is not None:
+            found[0].attrs["near"] = json.dumps(near)
+        say_all(answer(found[0]))
     else:
         say_all(answer_of_sizes(found, none))
     report_written(asked.output)

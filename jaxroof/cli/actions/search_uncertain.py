@@ -18,6 +18,7 @@ from jaxroof.errors import InputError
 from jaxroof.io.formats import CSV
 from jaxroof.views.text import uncertain as views
 from jaxroof.views.text.answers.uncertain import answer
+from jaxroof.views.text.interval import spread_words
 
 
 def uncertain_command(file: str, asked: SearchOptions, dry_run: bool = False) -> int:
@@ -50,9 +51,10 @@ def uncertain_command(file: str, asked: SearchOptions, dry_run: bool = False) ->
     data.attrs["title"] = (
         f"{asked.question}: {aim} in {data.sizes['draw']:,} draws of what is uncertain"
     )
+    today = search(asked.asked_of, None, where=asked.rules, settings=first)
+    data.attrs |= {"spread": spread_words(today), "top": top}
     plain = output is not None and pathlib.Path(output).suffix == CSV
     write_or_draw(output, views.columns(data) if plain else data, lambda plots: plots.draw(data))
-    today = search(asked.asked_of, None, where=asked.rules, settings=first)
-    say_all(answer(data, today, top))
+    say_all(answer(data))
     report_written(output)
     return 0 if bool((data.feasible_share > 0).any()) else 1

@@ -62,7 +62,8 @@ def trace_command(
     found = [trace("pipeline", {**asked, **order}) for order in orders]
     data = found[0] if len(found) == 1 else side_by_side(found)
     outputs.write_or_draw(output, data, lambda plots: plots.timeline(data, *window))
-    say_all(answer(found))
+    for one in found:
+        say_all(answer(one))
     outputs.report_written(output)
 
 

@@ -10,6 +10,7 @@ from jaxroof.cli.actions.console import OPTION_OF, console, say_all
 from jaxroof.cli.actions.training_plan import left_open, plan_settings
 from jaxroof.views.text.answers import layers
 from jaxroof.views.text.plan import heading
+from jaxroof.views.text.said import Page
 
 OPTIONS = {name: option for name, option in OPTION_OF.items() if name != "global_batch"}
 
@@ -44,7 +45,7 @@ def training_command(
     held = {name: getattr(asked.plan, name) for name in ("microbatch", "zero_stage", "recompute")}
     data.attrs["left_open"] = left_open(plan_text, held)
     outputs.write_or_draw(output, data, lambda plots: plots.draw(data))
-    say_all(layers.answer(data, console().width))
+    say_all(layers.answer(data, Page(console().width)))
     outputs.report_written(output)
 
 

@@ -79,6 +79,7 @@ def _about(question: SearchProblem, axes: tuple[Axis, ...]) -> dict[str, str]:
         question.inputs,
         question.recipe,
         axes,
+        question="pareto",
         objective=question.objective,
         need=question.estimator.need,
         where=[str(c) for c in question.where],

@@ -152,6 +152,7 @@ def _dataset(
         question.estimator,
         inputs,
         question.recipe,
+        question="response",
         objective=name,
         where=[str(c) for c in question.where],
         plan=today,

@@ -220,6 +220,7 @@ def _told(
         question.inputs,
         question.recipe,
         axes,
+        question="uncertain",
         objective=question.objective,
         samples=draws.number,
         seed=draws.seed,

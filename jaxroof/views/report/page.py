@@ -15,7 +15,7 @@ from jaxroof import __version__
 from jaxroof.errors import InputError, printable
 from jaxroof.io.formats import frame
 from jaxroof.units import unbroken
-from jaxroof.views.report.answers import answer, drawn_of, title_of
+from jaxroof.views.answers import answer, picture
 from jaxroof.views.report.markup import Markup, element, joined, rows_of, table_of
 from jaxroof.views.report.provenance import (
     Result,
@@ -86,9 +86,18 @@ def _answered(result: Result) -> Answered:
         found.extend(one for one in answer(result.data) if one.piece)
     except LACKING as error:
         note = f"The rest of its answer cannot be printed ({_reason(error)})."
-    title = title_of(result.data, found) or result.name
+    title = _title(result.data, found) or result.name
     said = [one for one in found if not (one.is_title and one.piece == title)]
     return Answered(result, title, said, note)
+
+
+def _title(data: xr.Dataset, said: Sequence[Said]) -> str:
+    """Return the title of an answer: its own if it has one, else that of the Dataset."""
+    titles = [str(one.piece) for one in said if one.is_title and one.piece]
+    if len(titles) == 1:
+        return titles[0]
+    named = [str(data.attrs[name]) for name in ("model", "system") if name in data.attrs]
+    return str(data.attrs.get("title") or " on ".join(named))
 
 
 def _contents(answered: Sequence[Answered]) -> Markup:
@@ -134,9 +143,8 @@ def _piece(said: Said) -> Markup:
 def _picture(data: xr.Dataset, title: str, said: str) -> Markup:
     """Return the picture of a result with its buttons, or why there is none."""
     try:
-        plots = importlib.import_module("jaxroof.views.plots")
         shape = importlib.import_module("jaxroof.views.plots.embedded")
-        kind, content = shape.embedded(plots.draw(_titled(drawn_of(data))))
+        kind, content = shape.embedded(picture(_titled(data)))
     except LACKING as error:
         return element("p", f"No picture: {_reason(error)}.", class_="note")
     source = f"data:{kind};base64,{base64.b64encode(content).decode()}"

@@ -11,6 +11,19 @@ from jaxroof.views.text.detail import Detail
 Piece = str | Table | Text  # a sentence, a table, a line drawn in characters
 
 
+class Page(NamedTuple):
+    """Where an answer is shown: how much room there is, and what stands beside it."""
+
+    width: int = 10_000  # characters
+    most: int = 20  # points of an axis, or sizes of a sweep
+    every: bool = True  # parameters without a share of their own too
+    bars: bool = False  # drawn in characters: a report has a picture
+    kept: bool = True  # the results are written or drawn already
+
+
+REPORT = Page()
+
+
 class Said(NamedTuple):
     """One piece of an answer, and the least detail at which it is shown; "" says nothing."""
 

@@ -7,7 +7,6 @@ from rich.table import Table
 from jaxroof.analyses.result_metadata import need_of, unit_of
 from jaxroof.errors import listing
 from jaxroof.units import seconds, size
-from jaxroof.views.text.interval import spread_words
 from jaxroof.views.text.plan import (
     placed_heads,
     placed_words,
@@ -122,9 +121,9 @@ def sentences(data: xr.Dataset) -> list[str]:
     return [_band(data), *said, *_commitment(data), *_first_measured(data)]
 
 
-def spread_sentence(best: xr.Dataset) -> str:
+def spread_sentence(data: xr.Dataset) -> str:
     """Return how far measured runs spread beside what is drawn, empty if that is not known."""
-    spread = spread_words(best)
+    spread = data.attrs.get("spread")
     if not spread:
         return ""
     return (

@@ -8,11 +8,11 @@ import xarray as xr
 from jaxroof.views.text import compare as views
 from jaxroof.views.text.interval import interval_sentence
 from jaxroof.views.text.plan import glossary
-from jaxroof.views.text.said import Said, quiet, title, usual, verbose
+from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
 from jaxroof.views.text.tokens import tokens_sentence
 
 
-def answer(data: xr.Dataset) -> Iterator[Said]:
+def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
     """Yield the best plan of each system and split, for each model and number of accelerators."""
     numbers = json.loads(data.attrs["inputs"])
     batch = f"batch {int(numbers['global_batch']):,}"

@@ -6,11 +6,11 @@ import xarray as xr
 
 from jaxroof.views.text import design as views
 from jaxroof.views.text.interval import interval_sentence
-from jaxroof.views.text.said import Said, quiet, title, usual, verbose
+from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
 from jaxroof.views.text.tokens import tokens_sentence
 
 
-def answer(data: xr.Dataset) -> Iterator[Said]:
+def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
     """Yield what the budget buys, the plan, the bounds that hold, and the proof."""
     first, *rest = views.design_sentences(data)
     yield from title(str(data.attrs.get("title", "")))

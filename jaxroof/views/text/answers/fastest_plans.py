@@ -1,21 +1,22 @@
 """What is said of the fastest plans of today's training."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 
 import xarray as xr
 
 from jaxroof.views.text import fastest_plans as views
 from jaxroof.views.text import least_memory
-from jaxroof.views.text.answers.plans_by_size import NOTHING, own_plans, table_of_sizes
+from jaxroof.views.text.answers.plans_by_size import NOTHING, by_size, own_plans, table_of_sizes
 from jaxroof.views.text.plan import plan_sentence, stages_sentence
-from jaxroof.views.text.said import Said, quiet, title, usual, verbose
+from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
 
 
-def answer(data: xr.Dataset, near: tuple[int, float] | None = None) -> Iterator[Said]:
-    """Yield the fastest plans on one number of accelerators.
-
-    ``near`` is another batch, and how many times as many tokens a second it trains.
-    """
+def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
+    """Yield the fastest plans on one number of accelerators, or the fastest on each of several."""
+    if data["gpus"].ndim:
+        yield from answer_of_sizes(by_size(data))
+        return
     yield from title(least_memory.title(data))
     yield from usual(views.answer_sentence(data), plan_sentence(data.isel(plan=0)))
     yield from quiet(views.plans_table(data))
@@ -24,8 +25,8 @@ def answer(data: xr.Dataset, near: tuple[int, float] | None = None) -> Iterator[
     yield from verbose(views.layer_sentence(data), views.software_sentence(data))
     yield from quiet(views.own_sentence(data))
     yield from usual(stages_sentence(data.isel(plan=0)))
-    if near is not None:
-        yield from usual(views.near_sentence(*near))
+    if "near" in data.attrs:
+        yield from usual(views.near_sentence(*json.loads(data.attrs["near"])))
 
 
 def answer_of_sizes(

@@ -8,21 +8,18 @@ from rich.text import Text
 from jaxroof.views.text import fit as views
 from jaxroof.views.text import fit_changes as changes
 from jaxroof.views.text.plan import plan_line
-from jaxroof.views.text.said import Said, quiet, title, usual, verbose
+from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
 
 
-def answer(data: xr.Dataset, bar_width: int | None = None) -> Iterator[Said]:
-    """Yield whether it fits, the memory of every stage, and changes that would make it fit.
-
-    ``bar_width`` is the width of a bar in characters, None where a picture shows it.
-    """
+def answer(data: xr.Dataset, page: Page = REPORT) -> Iterator[Said]:
+    """Yield whether it fits, the memory of every stage, and changes that would make it fit."""
     yield from title(views.title(data))
     yield from quiet(views.answer_sentence(data))
     yield from usual(plan_line(data))
     yield from usual(changes.change_sentence(data), *views.open_sentences(data))
     yield from usual(views.stages_table(data))
-    if bar_width is not None:
-        bars = views.bars(data, bar_width)
+    if page.bars:
+        bars = views.bars(data, min(page.width, 100))
         yield from usual(*(Text(line, overflow="ignore", no_wrap=True) for line in bars))
         yield from verbose(views.legend_sentence())
     yield from usual(views.mark_sentence(data))

@@ -10,13 +10,13 @@ from jaxroof.views.text import training_layers
 from jaxroof.views.text import unfused as blocks
 from jaxroof.views.text.layers import layer_table, repeated_sentence, totals_sentence
 from jaxroof.views.text.plan import plan_line
-from jaxroof.views.text.said import Said, quiet, title, usual
+from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual
 
 
-def answer(data: xr.Dataset, width: int) -> Iterator[Said]:
+def answer(data: xr.Dataset, page: Page = REPORT) -> Iterator[Said]:
     """Yield the operations of a layer; tables of blocks are cut to pieces of a width."""
     if "block" in data.coords:
-        yield from _blocks(data, width)
+        yield from _blocks(data, page.width)
     elif "kind" in data.coords:
         yield from title(str(data.attrs.get("title", "")))
         yield from usual(training_layers.training_layer_sentence(data))

@@ -10,9 +10,9 @@ from jaxroof.analyses.least_memory import MOST
 from jaxroof.units import percent, seconds, size
 from jaxroof.views.text import fastest_plans as times
 from jaxroof.views.text import least_memory as views
-from jaxroof.views.text.answers.plans_by_size import NOTHING, own_plans, table_of_sizes
+from jaxroof.views.text.answers.plans_by_size import NOTHING, by_size, own_plans, table_of_sizes
 from jaxroof.views.text.plan import glossary, plan_sentence
-from jaxroof.views.text.said import Said, quiet, title, usual, verbose
+from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
 
 WAYS = {  # other ways to ask: where a plan fits then, on how many accelerators, and where none does
     "offload": ("Without offload the fewest are {:,}.", "Without offload none hold it."),
@@ -27,8 +27,11 @@ WAYS = {  # other ways to ask: where a plan fits then, on how many accelerators,
 }
 
 
-def answer(data: xr.Dataset) -> Iterator[Said]:
+def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
     """Yield the leanest plans on one number of accelerators, or on the fewest if none was given."""
+    if data["gpus"].ndim:
+        yield from answer_of_sizes(by_size(data))
+        return
     searched = json.loads(data.attrs.get("options", "{}")).get("gpus") is None
     said = f"{views.answer_sentence(data, searched)} {views.largest_sentence(data)}"
     yield from title(views.title(data))

@@ -11,7 +11,7 @@ from jaxroof.views.text import search as views
 from jaxroof.views.text import tables
 from jaxroof.views.text.answers.plans_by_size import by_size, limit_of
 from jaxroof.views.text.plan import glossary, plan_fields, plan_sentence
-from jaxroof.views.text.said import Said, quiet, title, usual, verbose
+from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -77,7 +77,7 @@ class LegalPlans(RankedPlans):
         return views.mine_sentences(self.own, self.best, *placed, self.objective, self.limit)
 
 
-def answer(found: LegalPlans, about: str, within: float) -> Iterator[Said]:
+def answer_of_search(found: LegalPlans, about: str, within: float) -> Iterator[Said]:
     """Yield the best plans on one machine, and the user's own.
 
     ``about`` is the title; plans ``within`` a share of the best are close to it.
@@ -129,7 +129,7 @@ def answer_of_sizes(found: Sequence[LegalPlans], about: str) -> Iterator[Said]:
         yield from usual(f"Scaling: throughput per accelerator relative to {first}.")
 
 
-def answer_of_file(data: xr.Dataset) -> Iterator[Said]:
+def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
     """Yield the plans that a file has on each number of accelerators: those shown, or all."""
     each = by_size(data) if "gpus" in data else [data]
     for some in each:

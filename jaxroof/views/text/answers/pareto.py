@@ -1,7 +1,7 @@
 """What is said of the stairs of step time against memory."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import xarray as xr
@@ -9,23 +9,21 @@ import xarray as xr
 from jaxroof.catalog.needs import training_capacities
 from jaxroof.views.text import pareto as views
 from jaxroof.views.text.interval import interval_sentence
-from jaxroof.views.text.said import Said, quiet, title, usual, verbose
+from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
 from jaxroof.views.text.tokens import tokens_sentence
 
 GAIN = 0.01  # speed that a stair must add to be shown, unless asked otherwise
 
 
-def answer(
-    data: xr.Dataset,
-    sizes: Sequence[int],
-    gain: float = GAIN,
-    most_days: float | None = None,
-) -> Iterator[Said]:
+def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
     """Yield what more memory buys on each of some numbers of accelerators.
 
-    Stairs add a ``gain`` of speed or more; ``most_days`` asks for the smallest machine that trains
-    in so many.
+    Attributes say more of the question: stairs add a ``gain`` of speed or more; ``most_days`` asks
+    for the smallest machine that trains in so many; ``sizes`` are those without a stair too.
     """
+    asked = data.attrs
+    gain, most_days = float(asked.get("gain", GAIN)), asked.get("most_days")
+    sizes = json.loads(asked["sizes"]) if "sizes" in asked else sizes_of(data)
     today, there = data.attrs["estimator"] != "published", data.sizes["step_number"] > 0
     each = {n: data.isel(step_number=np.flatnonzero(data["gpus"].values == n)) for n in sizes}
     capacities = training_capacities(today)

@@ -7,16 +7,13 @@ import xarray as xr
 from jaxroof.analyses import roofline_reading as roofs
 from jaxroof.estimators.book.common import DTYPES
 from jaxroof.views.text import roofline as views
-from jaxroof.views.text.said import Said, title, usual
+from jaxroof.views.text.said import REPORT, Page, Said, title, usual
 
 HOW_TO_KEEP = "Draw it with -o roofline.png (.svg, .pdf); -o FILE.nc, .csv or .json keeps it."
 
 
-def answer(data: xr.Dataset, most: int = 12, is_kept: bool = True) -> Iterator[Said]:
-    """Yield what limits an operator at a shape, or along a sweep.
-
-    ``most`` sizes of a sweep have a row; ``is_kept`` says whether it is drawn or written already.
-    """
+def answer(data: xr.Dataset, page: Page = REPORT) -> Iterator[Said]:
+    """Yield what limits an operator at a shape, or along a sweep."""
     sweep = roofs.sweep_dimension(data) is not None
     yield from title(f"{data.attrs['title']}{_on(data)}")
     if not roofs.is_roofline(data):
@@ -24,8 +21,8 @@ def answer(data: xr.Dataset, most: int = 12, is_kept: bool = True) -> Iterator[S
         yield from usual(views.plain_sweep_table(data) if sweep else views.result_table(data))
         return
     yield from usual(*(views.sweep_sentences(data) if sweep else views.shape_sentences(data)))
-    yield from usual(views.sweep_table(data, most) if sweep else views.result_table(data))
-    if sweep and not is_kept:
+    yield from usual(views.sweep_table(data, page.most) if sweep else views.result_table(data))
+    if sweep and not page.kept:
         yield from usual(HOW_TO_KEEP)
 
 

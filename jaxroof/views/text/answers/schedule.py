@@ -7,10 +7,10 @@ import xarray as xr
 from jaxroof.views.text import schedule as views
 from jaxroof.views.text.interval import interval_sentence
 from jaxroof.views.text.plan import plan_line
-from jaxroof.views.text.said import Said, quiet, title, usual, verbose
+from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
 
 
-def answer(data: xr.Dataset) -> Iterator[Said]:
+def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
     """Yield the best schedule, what it gains and needs, and all of them in a table."""
     yield from title(str(data.attrs.get("title", "")))
     yield from usual(plan_line(data))

@@ -17,17 +17,15 @@ from jaxroof.views.text import (
 from jaxroof.views.text.interval import interval_sentence
 from jaxroof.views.text.layers import tables_of_layer
 from jaxroof.views.text.plan import glossary
-from jaxroof.views.text.said import Said, quiet, title, usual, verbose
-
-MOST = 10  # columns of an axis, and plans of a point, on a terminal
+from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
 
 
-def answer(data: xr.Dataset, width: int, most: int = MOST) -> Iterator[Said]:
-    """Yield the results of a sweep on a page of a width; ``most`` columns show an axis or plans."""
+def answer(data: xr.Dataset, page: Page = REPORT) -> Iterator[Said]:
+    """Yield the results of a sweep."""
     question = data.attrs.get("question")
     yield from title(str(data.attrs.get("title", "")))
     if "operation" in data.sizes:
-        yield from quiet(*tables_of_layer(data, width))
+        yield from quiet(*tables_of_layer(data, page.width))
     elif question == "fit_stages":
         yield from usual(fit_stages.stages_sentence(data))
         yield from quiet(fit_stages.fullest_table(data))
@@ -36,13 +34,13 @@ def answer(data: xr.Dataset, width: int, most: int = MOST) -> Iterator[Said]:
         yield from quiet(stages.stage_table(data))
     elif data.attrs.get("answer") == "plans" or question == "every plan":
         yield from usual(*all_plans.plan_sentences(data))
-        yield from quiet(all_plans.plan_table(data, most))
+        yield from quiet(all_plans.plan_table(data, page.most))
     elif "parameter" in data.sizes:
         yield from usual(elasticities.binding_sentence(data))
         yield from quiet(elasticities.binding_table(data))
         yield from usual(*search.sweep_sentences(data.drop_dims("parameter")))
     elif data.sizes or ("step_time" in data and "feasible" in data):
-        yield from _grid(data, most)
+        yield from _grid(data, page.most)
     else:
         yield from _point(data)
 

@@ -1,16 +1,17 @@
 """What is said of the events of a step."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import xarray as xr
 
-from jaxroof.views.text.said import Said, title, usual
+from jaxroof.io.traces import labelled_parts
+from jaxroof.views.text.said import REPORT, Page, Said, title, usual
 from jaxroof.views.trace_blocks import block_words, workers
 
 
-def answer(traces: Iterable[xr.Dataset]) -> Iterator[Said]:
+def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
     """Yield the events, the step time, and where the devices' time goes, of each trace."""
-    for one in traces:
+    for name, one in labelled_parts(data).items():
         events = f"{one.sizes['event']:,} events on {len(workers(one)):,} devices"
-        yield from title(str(one.attrs.get("title", "")))
+        yield from title(name or str(one.attrs.get("title", "")))
         yield from usual(f"{events}; {block_words(one)}.")

@@ -6,19 +6,18 @@ import xarray as xr
 
 from jaxroof.views.text import uncertain as views
 from jaxroof.views.text.plan import glossary
-from jaxroof.views.text.said import Said, quiet, title, usual
+from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual
 from jaxroof.views.text.uncertain_inputs import inputs_table
 
 PLANS = 5  # of the table, unless asked otherwise
 
 
-def answer(data: xr.Dataset, today: xr.Dataset | None = None, most: int = PLANS) -> Iterator[Said]:
+def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
     """Yield the quantiles, the plan to commit to, and what to measure first.
 
-    ``today`` is the best plan without draws, if its interval is to be said; ``most`` plans have
-    a row.
+    Attributes say how far measured runs ``spread``, and how many plans have a row (``top``).
     """
-    spread = "" if today is None else views.spread_sentence(today)
+    spread, most = views.spread_sentence(data), int(data.attrs.get("top", PLANS))
     yield from title(str(data.attrs.get("title", "")))
     if "gpus" in data.sizes:
         yield from usual(*views.sizes_sentences(data), spread)
