@@ -6,14 +6,11 @@ A question NAME has its words in ``views/text/NAME.py`` (``answer(data, page)``)
 
 import importlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Any
 
 import xarray as xr
 
 from jaxroof.views.text.said import REPORT, Page, Said
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 MODULES = {  # the attribute ``question`` of a Dataset, and the module of its answer
     "legal plans": "legal_plans",
@@ -96,14 +93,13 @@ def headline(data: xr.Dataset) -> str:
     return whole + point.strip()
 
 
-def picture(data: xr.Dataset) -> "Figure":
-    """Return the picture of an answer: the one that its sweep names, or that of its question.
+def picture(data: xr.Dataset) -> Any:
+    """Return the Figure of an answer: the one that its sweep names, or that of its question.
 
     Raises: InputError for a Dataset that no picture shows.
     """
     plots = importlib.import_module("jaxroof.views.plots")
-    figure: Figure = plots.draw(_drawn(data))
-    return figure
+    return plots.draw(_drawn(data))
 
 
 def _drawn(data: xr.Dataset) -> xr.Dataset:

@@ -84,7 +84,7 @@ def test_a_history_writes_nothing(trace, stranger, jaxroof, tmp_path):
     file = stranger({"history": line, "arguments": None})
     said = jaxroof(f"rerun {file}")
     assert said.code == 2
-    assert "does not say what was asked" in said.err
+    assert "cannot be answered again from a file" in said.err
     assert [path.name for path in tmp_path.iterdir()] == ["stranger.json"]
     said = jaxroof(f"rerun {stranger({'history': line})}")
     assert said.code == 0, said.err
