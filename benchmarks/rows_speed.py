@@ -28,9 +28,8 @@ import jax
 import numpy as np
 
 import jaxroof as jr
-from jaxroof.analyses.rows.columns import Faults, read_columns, shared_of
+from jaxroof.analyses.rows.columns import Faults, RowProblem, read_columns, shared_of
 from jaxroof.analyses.rows.evaluate import evaluate_file
-from jaxroof.analyses.rows.problem import RowProblem
 from jaxroof.cli.process import start
 from jaxroof.engine.grid.compiled import evaluate_jit
 from jaxroof.engine.runs.row_stream import LAST, RowChunk, stream_rows
@@ -71,7 +70,7 @@ def parsed(path: Path, count: int) -> list[RowChunk]:
     chunks = []
     with open_rows(path) as file:
         while (block := file.take(LAST)) is not None:
-            chunks.append(asked.chunk(block.cells, len(block.typed), Faults()))
+            chunks.append(asked.chunk(block.cells, len(block.lines), Faults()))
     if sum(chunk.size for chunk in chunks) != count:
         raise SystemExit("rows were lost")
     return chunks

@@ -1,28 +1,31 @@
-"""CSV files read in blocks; every row keeps its original text."""
+"""CSV files read in blocks of rows, every cell a text as it was typed."""
 
 import contextlib
 import csv
-import dataclasses
+import functools
 import io
 import itertools
 import os
 from collections.abc import Iterator, Sequence
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
-from jaxroof.errors import refusal
+import numpy as np
+
+from jaxroof.errors import InputError, refusal
 
 Path = str | os.PathLike[str]
-BYTES = 1 << 22  # of one read
-LONGEST = 1 << 20  # longest line in bytes
+LONGEST = 1 << 20  # characters of a line that are read at once
 ADVICE = "expected a CSV file, UTF-8, cells apart by commas, the names of its columns in line 1"
-UNCLOSED = "unexpected end of data"  # message of the csv module
+SAID = {  # start of what Python's reader says of a row -> what is wrong
+    "unexpected end of data": "a quote is never closed",
+    "field larger than": f"a cell of more than {csv.field_size_limit():,} characters",
+    "new-line character": "a carriage return inside; expected lines that end in LF or CRLF",
+}
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class CsvBlock:
-    """Rows of a table: their original text, their cells by column, and their line numbers."""
+class CsvBlock(NamedTuple):
+    """Rows of a table: their cells by column, and the numbers of their lines."""
 
-    typed: list[str]
     cells: list[Sequence[str]]
     lines: Sequence[int]
     ragged: dict[int, str]  # rows that do not fit the header: row -> the problem
@@ -33,138 +36,118 @@ class RowFile:
 
     def __init__(self, stream: BinaryIO, path: Path) -> None:
         self.stream, self.path = stream, os.fspath(path)
-        self.read, self.line = 0, 1  # bytes read; number of the first waiting line
-        self.waiting: list[str] = []
-        self.headings: list[str] = []
-        head = self._block(1)
-        if head is None or not head.typed[0].strip():
+        self.text = io.TextIOWrapper(stream, "utf-8-sig", newline="\n")
+        self.lines = iter(functools.partial(self.text.readline, LONGEST), "")
+        self.waiting: list[str] = []  # lines that are not yet read as CSV, the last one first
+        self.reader = csv.reader(self._fed(), strict=True)
+        self.line = 1  # number of the next line
+        rows, wrong = self._records(1)
+        head = rows[0] if rows else []
+        if wrong:
+            raise refusal(f"{self.path}: line 1", wrong)
+        if not any(map(str.strip, head)):
             raise refusal(self.path, f"no header; {ADVICE}")
-        if head.ragged:
-            raise refusal(f"{self.path}: line 1", head.ragged[0])
-        self.head = head.typed[0]
-        self.headings = [cells[0].strip() for cells in head.cells]
-        if len(self.headings) == 1 and any(mark in self.head for mark in ";\t"):
-            raise refusal(f"{self.path}: line 1", f"no comma in {self.head[:60]!r}; {ADVICE}")
+        self.headings = [cell.strip() for cell in head]
+        if len(head) == 1 and any(mark in head[0] for mark in ";\t"):
+            raise refusal(f"{self.path}: line 1", f"no comma in {head[0][:60]!r}; {ADVICE}")
 
     def take(self, count: int) -> CsvBlock | None:
-        """Return the next rows, about ``count`` of them, None at the end; blank lines are skipped.
+        """Return the next rows, at most ``count``, None at the end; blank lines are skipped.
 
         Raises: InputError if the file is not UTF-8 text or cannot be read.
         """
-        while (block := self._block(count)) is not None and not block.typed:
+        while (block := self._block(count)) is not None and not block.lines:
             pass
         return block
 
-    def _more(self) -> bool:
-        """Read more lines; return whether there were any."""
-        try:
-            data = self.stream.read(BYTES)
-            tail = self.stream.readline(LONGEST + 1) if data else b""
-        except OSError as error:
-            raise refusal(self.path, f"cannot be read: {error.strerror or error}") from error
-        number = self.line + len(self.waiting)
-        if len(tail) > LONGEST:
-            line = number + data.count(b"\n")
-            raise refusal(f"{self.path}: line {line}", f"longer than {LONGEST:,} bytes; {ADVICE}")
-        data += tail
-        self.read += len(data)
-        self.waiting += self._decoded(data, number) if data else []
-        return bool(data)
-
-    def _decoded(self, data: bytes, number: int) -> list[str]:
-        """Return whole lines as text, without their ends."""
-        try:
-            text, wrong = data.decode("utf-8-sig" if number == 1 else "utf-8"), data.find(b"\0")
-        except UnicodeDecodeError as error:
-            text, wrong = "", error.start
-        if wrong >= 0:
-            line = number + data[:wrong].count(b"\n")
-            raise refusal(f"{self.path}: line {line}", f"not UTF-8 text; {ADVICE}")
-        lines = text.removesuffix("\n").split("\n")
-        if "\r" in text:
-            lines = [line.removesuffix("\r") for line in lines]
-            for place, one in enumerate(lines):
-                if "\r" in one:  # other readers would see two lines
-                    what = "a carriage return inside; expected lines that end in LF or CRLF"
-                    raise refusal(f"{self.path}: line {number + place}", what)
-        return lines
+    def _fed(self) -> Iterator[str]:
+        """Yield the lines that Python's reader reads."""
+        while line := self.waiting.pop() if self.waiting else next(self.lines, ""):
+            self.line += 1
+            yield line
 
     def _block(self, count: int) -> CsvBlock | None:
-        """Return the rows of the next ``count`` lines, None at the end of the file."""
-        while len(self.waiting) < count and self._more():
-            pass
-        lines = self.waiting[:count]
-        if not lines:
+        wide = len(self.headings)
+        with self._errors():
+            lines = [] if self.waiting else [*itertools.islice(self.lines, count)]
+        text = "".join(lines)
+        if lines and not any(mark in text for mark in '"\r') and "\n" not in lines:
+            flat = text.removesuffix("\n").replace("\n", ",").split(",")
+            if {*map(str.count, lines, itertools.repeat(","))} == {wide - 1}:
+                self.line += len(lines)
+                numbers = range(self.line - len(lines), self.line)
+                return CsvBlock([flat[place::wide] for place in range(wide)], numbers, {})
+        self.waiting = self.waiting or lines[::-1]
+        first = self.line
+        records, wrong = self._records(count)
+        records += [[""]] if wrong else []
+        if not records:
             return None
-        if '"' in ",".join(lines):
-            return self._quoted(count)
-        del self.waiting[:count]
-        numbers: Sequence[int] = range(self.line, self.line + len(lines))
-        self.line += len(lines)
-        if "" in lines and self.headings:
-            kept = [number for number, line in enumerate(lines) if line]
-            numbers, lines = [numbers[n] for n in kept], [lines[n] for n in kept]
-        commas = set(map(str.count, lines, itertools.repeat(",")))
-        wide = len(self.headings) or max(commas) + 1
-        if commas <= {wide - 1}:
-            flat = ",".join(lines).split(",") if lines else []
-            return CsvBlock(lines, [flat[n::wide] for n in range(wide)], numbers, {})
-        return self._fitted(lines, [line.split(",") for line in lines], numbers, {})
+        heights = [1] * len(records)
+        if self.line != first + len(records):  # cells over several lines
+            heights = [1 + sum(cell.count("\n") for cell in cells) for cells in records]
+        kept = [row for row, cells in enumerate(records) if cells]
+        lines = (first + np.cumsum([0, *heights]))[kept].tolist()
+        records = [records[row] for row in kept]
+        ragged = {len(records) - 1: wrong} if wrong else {}
+        for row, cells in enumerate(records) if {*map(len, records)} != {wide} else ():
+            if len(cells) != wide:
+                ragged.setdefault(row, self._misfit(cells))
+                records[row] = [*cells, *[""] * wide][:wide]
+        return CsvBlock([*zip(*records, strict=True)], lines, ragged)
 
-    def _quoted(self, count: int) -> CsvBlock:
-        """Return the rows of ``count`` lines, plus lines over which a quoted cell continues."""
-        used = 0
+    def _records(self, count: int) -> tuple[list[list[str]], str]:
+        """Return the next rows, and what is wrong with the one behind them if it is no CSV."""
+        found: list[list[str]] = []
+        try:
+            with self._errors():  # what is read before an error stays
+                found.extend(itertools.islice(self.reader, count))
+        except csv.Error as error:
+            said = next((words for start, words in SAID.items() if start in str(error)), str(error))
+            return found, f"{said}; expected quotes around a whole cell, doubled inside"
+        return found, ""
 
-        def feed() -> Iterator[str]:
-            nonlocal used
-            while used < len(self.waiting) or self._more():
-                used += 1
-                yield self.waiting[used - 1] + "\n"
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Turn errors of reading into those of one line."""
+        try:
+            yield
+        except UnicodeDecodeError:
+            raise self._not_text() from None
+        except OSError as error:
+            raise refusal(self.path, f"cannot be read: {error.strerror or error}") from error
 
-        reader = csv.reader(feed(), strict=True)
-        typed: list[str] = []
-        records: list[list[str]] = []
-        numbers: list[int] = []
-        wrong: dict[int, str] = {}
-        while used < min(count, len(self.waiting)):
-            start = used
+    def _not_text(self) -> InputError:
+        """Return the error of the first line that is not UTF-8."""
+        self.stream.seek(0)
+        for number, line in enumerate(self.stream, 1):
             try:
-                cells = next(reader)
-            except csv.Error as error:
-                cells = []
-                said = "a quote is never closed" if str(error) == UNCLOSED else str(error)
-                wrong[len(typed)] = f"{said}; expected quotes around a whole cell, doubled inside"
-            if cells or wrong.get(len(typed)) or not self.headings:
-                typed.append("\n".join(self.waiting[start:used]))
-                records.append(cells)
-                numbers.append(self.line + start)
-        del self.waiting[:used]
-        self.line += used
-        return self._fitted(typed, records, numbers, wrong)
+                line.decode()
+            except UnicodeDecodeError:
+                return refusal(f"{self.path}: line {number}", f"not UTF-8 text; {ADVICE}")
+        return refusal(self.path, f"not UTF-8 text; {ADVICE}")
 
-    def _fitted(
-        self,
-        typed: list[str],
-        records: list[list[str]],
-        lines: Sequence[int],
-        wrong: dict[int, str],
-    ) -> CsvBlock:
-        """Return rows as columns; ragged rows are padded or cut to the width of the header."""
-        wide = len(self.headings) or len(records[0])
-        for row, cells in enumerate(records):
-            if len(cells) == wide:
-                continue
-            said = f"{len(cells)} cell{'' if len(cells) == 1 else 's'}; expected the {wide} of"
-            if len(cells) < wide:
-                name = self.headings[len(cells)] or len(cells) + 1
-                wrong.setdefault(row, f"{name}: no cell, the row has {said} line 1")
-            else:
-                more = "and quotes around a cell that holds a comma"
-                wrong.setdefault(row, f"the row has {said} line 1, {more}")
-            records[row] = [*cells, *[""] * wide][:wide]
-            typed[row] = csv_line(records[row])
-        columns: list[Sequence[str]] = [list(column) for column in zip(*records, strict=True)]
-        return CsvBlock(typed, columns or [[] for _ in range(wide)], lines, wrong)
+    def _misfit(self, cells: Sequence[str]) -> str:
+        """Return what is wrong with a row of another width than the header."""
+        wide = len(self.headings)
+        said = f"{len(cells)} cell{'' if len(cells) == 1 else 's'}; expected the {wide} of line 1"
+        if len(cells) > wide:
+            return f"the row has {said}, and quotes around a cell that holds a comma"
+        return f"{self.headings[len(cells)] or len(cells) + 1}: no cell, the row has {said}"
+
+
+def typed(cells: Sequence[str]) -> Sequence[str]:
+    """Return cells as a CSV file holds them: in quotes where they need them.
+
+    >>> typed(["a,b", "2"])
+    ['"a,b"', '2']
+    """
+    if not any(mark in "".join(cells) for mark in '",\r\n'):
+        return cells
+    return [
+        '"' + one.replace('"', '""') + '"' if any(mark in one for mark in '",\r\n') else one
+        for one in cells
+    ]
 
 
 def csv_line(cells: Sequence[str]) -> str:
@@ -173,9 +156,7 @@ def csv_line(cells: Sequence[str]) -> str:
     >>> csv_line(["a,b", "2"])
     '"a,b",2'
     """
-    page = io.StringIO()
-    csv.writer(page, lineterminator="").writerow(cells)
-    return page.getvalue()
+    return ",".join(typed(cells))
 
 
 @contextlib.contextmanager

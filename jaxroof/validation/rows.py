@@ -14,8 +14,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 import pandas as pd
 
-from jaxroof.analyses.rows.columns import Faults
-from jaxroof.analyses.rows.problem import row_problem
+from jaxroof.analyses.rows.columns import Faults, row_problem
 from jaxroof.catalog import lookup
 from jaxroof.catalog.system import System
 from jaxroof.engine.runs.row_stream import RowGroup, joined

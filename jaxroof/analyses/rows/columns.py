@@ -1,13 +1,18 @@
-"""The meaning of a table's columns to an estimator: numbers, names, choices, or notes."""
+"""The question that a table asks of an estimator: what its columns are, and rows as inputs."""
 
+import contextlib
 import dataclasses
+import functools
 import math
+import pathlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from jaxroof.engine.grid.question import long_names, resolve
+from jaxroof.engine.runs.row_stream import RowChunk, RowGroup, joined
 from jaxroof.errors import InputError, refusal, shown, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.training.precision import PRECISION
@@ -21,6 +26,7 @@ from jaxroof.settings import (
     meaning,
     of_one,
 )
+from jaxroof.structure import map_numbers
 from jaxroof.units import parse
 
 NOTES = ("id",)  # columns copied unchanged, like those that start with MARK
@@ -103,12 +109,11 @@ def path_of(estimator: Estimator, name: str) -> str:
     one number, or the last part of exactly one path. Raises: InputError with the nearest name.
     """
     fields, choices = known_paths(estimator.inputs), choices_of(estimator.recipe)
-    if name in fields or name in choices or (name == PRECISION and estimator.expand is not None):
-        return name
-    if group_sizes(estimator.inputs, name):
-        return name
-    if name in estimator.short_names:
-        return f"plan.{estimator.short_names[name]}"
+    (path,) = long_names(estimator, {name: None})
+    if path in fields or path in choices or group_sizes(estimator.inputs, path):
+        return path
+    if path == PRECISION and estimator.expand is not None:
+        return path
     letters = {path: str(field.metadata.get("symbol") or "") for path, field in fields.items()}
     last = {path: path.rpartition(".")[2] for path in fields}
     for words in (letters, last):
@@ -138,8 +143,7 @@ def shared_of(
         if path in taken:
             what = f"the column {taken[path]!r} gives it too; expected it once"
             raise refusal(name, what)
-        named = path in estimator.names and isinstance(value, str)
-        found[path] = estimator.names[path](value) if named else value
+        found[path] = value
     return found
 
 
@@ -214,20 +218,34 @@ class Names:
 
 def numbers(column: RowColumn, cells: Cells, order: int, faults: Faults) -> np.ndarray:
     """Return a column in SI units; ``faults`` records cells that are no number or out of range."""
+    assert column.field is not None
     wrong: dict[int, str] = {}
     if isinstance(cells, np.ndarray):
         values = cells.astype(np.float64) * column.scale
     else:
         values, wrong = _read(column, cells)
+    right = np.isin(np.arange(len(values)), list(wrong), invert=True) if wrong else slice(None)
+    try:
+        checked_values(values[right], column.field, column.heading)
+    except InputError:
+        for row in np.arange(len(values))[right].tolist():
+            if why := _outside(column, values[row], str(cells[row]).strip()):
+                wrong[row] = why
     for row, why in wrong.items():
         faults.note(row, order, why)
-    rows = np.setdiff1d(np.arange(len(values)), list(wrong)) if wrong else np.arange(len(values))
-    for row, why in _outside(column, values, rows):
-        text = str(cells[row]).strip()
-        cut = repr(text if len(text) <= SHOWN else text[: SHOWN - 3] + "...")
-        said, given, _ = why.rpartition(", given ")
-        faults.note(row, order, f"{said}{given}{cut}" if given else why)
     return values
+
+
+def _outside(column: RowColumn, value: np.ndarray, text: str) -> str:
+    """Return why a number is out of the range of its field, in the text of its cell."""
+    assert column.field is not None
+    try:
+        checked_values(value, column.field, column.heading)
+    except InputError as error:
+        cut = repr(text if len(text) <= SHOWN else text[: SHOWN - 3] + "...")
+        said, given, _ = str(error).rpartition(", given ")
+        return f"{said}{given}{cut}" if given else str(error)
+    return ""
 
 
 def _read(column: RowColumn, texts: Sequence[str]) -> tuple[np.ndarray, dict[int, str]]:
@@ -265,19 +283,6 @@ def _one(column: RowColumn, text: str, suffix: str) -> float:
     return plain * column.scale if scaled else float(text + suffix)
 
 
-def _outside(column: RowColumn, values: np.ndarray, rows: np.ndarray) -> Iterator[tuple[int, str]]:
-    """Yield the rows whose number is out of its field's range, with the reason, by bisection."""
-    assert column.field is not None
-    try:
-        checked_values(values[rows], column.field, column.heading)
-    except InputError as error:
-        if len(rows) == 1:
-            yield int(rows[0]), str(error)
-            return
-        for half in np.array_split(rows, 2):
-            yield from _outside(column, values, half)
-
-
 def suffix_of(scale: float) -> str:
     """Return the suffix that converts the text of a number to SI, if the scale is a power of ten.
 
@@ -288,3 +293,119 @@ def suffix_of(scale: float) -> str:
     if float(f"1e{power}") != scale:
         return "*"
     return f"e{power}" if power else ""
+
+
+# ---- Rows as inputs -----------------------------------------------------------------------------
+
+
+class RowProblem:
+    """A table's question: the meaning of its columns, and the settings that all rows share."""
+
+    def __init__(
+        self, estimator: Estimator, columns: Sequence[RowColumn], shared: Mapping[str, Any]
+    ) -> None:
+        self.estimator, self.columns, self.shared = estimator, columns, shared
+        self.names = {
+            column.path: Names(estimator, column)
+            for column in columns
+            if column.path and column.field is None
+        }
+
+    def chunk(
+        self, cells: Sequence[Cells], size: int, faults: Faults, about: Any = None
+    ) -> RowChunk:
+        """Return rows as inputs ready to evaluate; rows with errors are recorded in ``faults``."""
+        values: dict[str, np.ndarray] = {}
+        places = np.zeros((len(self.names), size), np.int64)  # of each name among those known
+        for order, (column, texts) in enumerate(zip(self.columns, cells, strict=True)):
+            if column.field is not None:
+                values[column.path] = numbers(column, texts, order, faults)
+            elif column.path:
+                number = [*self.names].index(column.path)
+                places[number] = self.names[column.path].places(texts, order, faults)
+        rows = np.setdiff1d(np.arange(size), list(faults)) if faults else np.arange(size)
+        kinds, kind = np.unique(places[:, rows], axis=1, return_inverse=True)
+        groups: list[RowGroup] = []
+        for number in range(kinds.shape[1] if len(rows) else 0):
+            found = zip(self.names.items(), kinds[:, number], strict=True)
+            named = {path: names.found[place] for (path, names), place in found}
+            groups += self._groups(rows[kind.ravel() == number], named, values, faults)
+        agreeing = (self._agreeing(group, faults) for group in joined(groups))
+        return RowChunk(size, [group for group in agreeing if len(group.rows)], about)
+
+    def _groups(
+        self,
+        rows: np.ndarray,
+        named: Mapping[str, Any],
+        values: Mapping[str, np.ndarray],
+        faults: Faults,
+    ) -> list[RowGroup]:
+        """Return rows of the same names as a group; if some are refused, the others and those."""
+        settings = {**self.shared, **named}
+        columns = {path: column[rows] for path, column in values.items()}
+        try:
+            asked = resolve(self.estimator, {**settings, **columns}, whole=True)
+            return [RowGroup(rows, *asked[:2])]
+        except InputError as error:
+            why = str(error)
+        with contextlib.suppress(InputError):
+            if len(rows) > 1:
+                first = {path: column[:1] for path, column in columns.items()}
+                resolve(self.estimator, settings, axes=first, whole=True)  # else: the names are bad
+                half = np.array_split(rows, 2)
+                return [one for some in half for one in self._groups(some, named, values, faults)]
+        for row in rows.tolist():
+            faults.note(row, len(self.columns), why)
+        return []
+
+    def _agreeing(self, group: RowGroup, faults: Faults) -> RowGroup:
+        """Return the rows whose plan agrees with their other cells; record the others."""
+        rows, wrong = group.rows, self.estimator.contradictions(group.inputs)
+        wrong = np.broadcast_to(wrong, len(rows))
+        if not wrong.any():
+            return group
+        for place in np.flatnonzero(wrong).tolist():
+            try:
+                self.estimator.refuse_contradictions(_at(group.inputs, place))
+            except InputError as error:
+                faults.note(int(rows[place]), len(self.columns), str(error))
+        return RowGroup(rows[~wrong], _at(group.inputs, ~wrong), group.recipe)
+
+
+def _at(inputs: Any, places: Any) -> Any:
+    return map_numbers(lambda leaf: leaf[places] if np.ndim(leaf) else leaf, inputs)
+
+
+def row_problem(
+    estimator: Estimator,
+    headings: Sequence[str],
+    shared: Mapping[str, Any],
+    folder: pathlib.Path,
+    where: str,
+    head: str,
+) -> RowProblem:
+    """Return the problem of a table, checked before rows are read; ``head`` locates headings."""
+
+    def beside(read: Callable[[str], Any]) -> Callable[[str], Any]:
+        return lambda text: read(str(folder / text) if text.endswith(".toml") else text)
+
+    if not dataclasses.is_dataclass(estimator.inputs):
+        what = "its inputs are no record; expected an estimator of one"
+        raise refusal(estimator.name, what)
+    with _led(head):
+        columns = read_columns(estimator, headings)
+    with _led("--set"):
+        given = shared_of(estimator, shared, columns)
+    with _led(where):
+        check_complete(estimator, columns, given)
+    names = {path: functools.cache(beside(read)) for path, read in estimator.names.items()}
+    return RowProblem(dataclasses.replace(estimator, names=names), columns, given)
+
+
+@contextlib.contextmanager
+def _led(where: str) -> Iterator[None]:
+    """Prefix every error raised in the block with its location."""
+    try:
+        yield
+    except InputError as error:
+        raise refusal(where, str(error)) from error

@@ -4,27 +4,25 @@ import contextlib
 import dataclasses
 import os
 import pathlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
-from jaxroof.analyses.rows.columns import Cells, Faults
-from jaxroof.analyses.rows.problem import RowProblem, row_problem
+from jaxroof.analyses.rows.columns import Cells, Faults, RowProblem, row_problem
 from jaxroof.engine.runs.row_stream import RowChunk, RowResults, sizes, stream_rows
 from jaxroof.errors import InputError, listing, refusal
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.plugins import estimator_of
 from jaxroof.io.atomic import partial_file
-from jaxroof.io.csv_blocks import CsvBlock, RowFile, csv_line, open_rows
+from jaxroof.io.csv_blocks import RowFile, csv_line, open_rows, typed
 from jaxroof.io.formats import check_placeable
 
 Path = str | os.PathLike[str]
 Progress = Callable[[int, int], None]
-Write = Callable[[str, int], None]  # a text, and the number of rows in it
 SHOWN = 12  # rows printed of a table
 FEASIBLE, ERROR = "feasible", "error"  # a result; the column that says why a row was skipped
-ALIKE = 256  # values examined to decide whether a column repeats itself
 TRUTH = np.array(["false", "true"], object)
 
 
@@ -95,18 +93,17 @@ class RowsWritten:
     typed: list[list[str]] = dataclasses.field(default_factory=list)
 
 
-@dataclasses.dataclass(frozen=True)
-class Place:
-    """Where the rows of a chunk are, in words, and what is wrong with some."""
+class Table(NamedTuple):
+    """Rows of a chunk: where they are, in words, their cells, and what is wrong with some."""
 
     head: str
-    numbers: Sequence[int]
+    lines: Sequence[int]
+    cells: Sequence[Cells]
     faults: Faults
-    block: CsvBlock | None = None  # of a file
 
     def why(self, row: int) -> str:
         """Return where a row is and what is wrong with it."""
-        return f"{self.head} {self.numbers[row]}: {self.faults[row][1]}"
+        return f"{self.head} {self.lines[row]}: {self.faults[row][1]}"
 
 
 # ---- Tables of pandas ---------------------------------------------------------------------------
@@ -135,17 +132,16 @@ def evaluate_rows(
     question = row_problem(asked, headings, {**(settings or {}), **more}, here, "rows", "rows")
     cells = [_plain(frame.iloc[:, number]) for number in range(len(headings))]
 
-    def chunks() -> Iterator[RowChunk]:
+    def tables() -> Iterator[Table]:
         start, size = 0, sizes()
         while start < len(frame):
             rows = range(start, min(start + next(size), len(frame)))
-            about = Place("row", rows, Faults())
             some = [column[rows.start : rows.stop] for column in cells]
-            yield question.chunk(some, len(rows), about.faults, about)
+            yield Table("row", rows, some, Faults())
             start = rows.stop
 
     parts, told, verdicts = list[RowResults](), list[str](), Verdicts()
-    for answers in _answers(asked, chunks(), keep_going):
+    for answers in _answers(asked, question, tables(), keep_going):
         about = answers.chunk.about
         told += [about.why(n) if n in about.faults else "" for n in range(answers.chunk.size)]
         verdicts.add(answers.columns, about.faults)
@@ -180,28 +176,27 @@ def _joined(name: str, parts: Sequence[RowResults], bad: np.ndarray) -> np.ndarr
 
 
 def _answers(
-    estimator: Estimator, chunks: Iterator[RowChunk], keep_going: bool
+    estimator: Estimator, question: RowProblem, tables: Iterable[Table], keep_going: bool
 ) -> Iterator[RowResults]:
     """Yield the results of every chunk; refused rows are among its faults, or end it."""
 
-    def checked() -> Iterator[RowChunk]:
-        for chunk in chunks:
-            _check(chunk.about, keep_going)
+    def check(about: Table) -> None:
+        if about.faults and not keep_going:
+            raise InputError(about.why(min(about.faults)))
+
+    def chunks() -> Iterator[RowChunk]:
+        for about in tables:
+            chunk = question.chunk(about.cells, len(about.lines), about.faults, about)
+            check(about)
             yield chunk
 
-    for answers in stream_rows(estimator, checked()):
+    for answers in stream_rows(estimator, chunks()):
         about = answers.chunk.about
         for rows, why in answers.refused:
             for row in rows.tolist():
-                about.faults.note(row, len(about.numbers), str(why))
-        _check(about, keep_going)
+                about.faults.note(row, len(about.cells), str(why))
+        check(about)
         yield answers
-
-
-def _check(about: Place, keep_going: bool) -> None:
-    """Raise for the first row with an error, unless ``keep_going``."""
-    if about.faults and not keep_going:
-        raise InputError(about.why(min(about.faults)))
 
 
 # ---- Files --------------------------------------------------------------------------------------
@@ -227,18 +222,18 @@ def evaluate_file(
         folder, where = pathlib.Path(path).parent, (file.path, f"{file.path}: line 1")
         question = row_problem(estimator, file.headings, settings or {}, folder, *where)
         write = stack.enter_context(partial_file(output)) if output is not None else None
-        done, page = RowsWritten(headings=file.headings), Page(file, keep_going)
-        for answers in _answers(estimator, _chunks(file, question), keep_going):
+        done, page = RowsWritten(headings=file.headings), Page(file.headings, keep_going)
+        for answers in _answers(estimator, question, _tables(file), keep_going):
             _count(done, answers)
-            if write is not None:
-                page.write(answers, write)
+            for text, rows in page.texts(answers) if write is not None else ():
+                write(text, rows)
             if progress is not None:
-                total = os.fstat(file.stream.fileno()).st_size
-                progress(done.rows, max(done.rows, int(done.rows * total / max(file.read, 1))))
+                total, read = os.fstat(file.stream.fileno()).st_size, file.stream.tell()
+                progress(done.rows, max(done.rows, int(done.rows * total / max(read, 1))))
         if not done.rows:
             raise refusal(file.path, "no rows; expected a line for each configuration after line 1")
-        if write is not None:
-            page.end(write)
+        for text, rows in page.texts() if write is not None else ():
+            write(text, rows)
     return done
 
 
@@ -252,12 +247,11 @@ def _check_output(output: Path, path: Path) -> None:
         raise refusal(name, "the file of the rows itself; expected another name")
 
 
-def _chunks(file: RowFile, question: RowProblem) -> Iterator[RowChunk]:
+def _tables(file: RowFile) -> Iterator[Table]:
     size = sizes()
     while (block := file.take(next(size))) is not None:
         faults = Faults({row: (-1, why) for row, why in block.ragged.items()})
-        about = Place(f"{file.path}: line", block.lines, faults, block)
-        yield question.chunk(block.cells, len(block.typed), faults, about)
+        yield Table(f"{file.path}: line", block.lines, block.cells, faults)
 
 
 def _count(done: RowsWritten, answers: RowResults) -> None:
@@ -271,7 +265,7 @@ def _count(done: RowsWritten, answers: RowResults) -> None:
     done.units = {**done.units, **answers.units}
     done.verdicts.add(answers.columns, faults)
     for row in range(min(answers.chunk.size, SHOWN - len(done.shown))):
-        done.typed.append([column[row] for column in about.block.cells])
+        done.typed.append([str(column[row]) for column in about.cells])
         values = {name: column[row] for name, column in answers.columns.items()}
         done.shown.append({ERROR: faults[row][1]} if row in faults else values)
 
@@ -284,47 +278,40 @@ def result_name(name: str, headings: Sequence[str]) -> str:
 class Page:
     """The rows of a file with their results, as texts: cells as typed, numbers with all digits."""
 
-    def __init__(self, file: RowFile, keep_going: bool) -> None:
-        self.file, self.keep_going = file, keep_going
+    def __init__(self, headings: Sequence[str], keep_going: bool) -> None:
+        self.headings, self.keep_going = headings, keep_going
         self.names: list[str] | None = None
         self.waiting: list[RowResults] = []  # chunks before the first one with results
 
-    def write(self, answers: RowResults, write: Write) -> None:
-        """Write a chunk, with the header and the chunks that waited before the first results."""
-        self.waiting.append(answers)
-        if answers.columns or self.names is not None:
-            self._flush(list(answers.columns), write)
-
-    def end(self, write: Write) -> None:
-        """Write the rows still waiting."""
-        if self.waiting:
-            self._flush([], write)
-
-    def _flush(self, names: list[str], write: Write) -> None:
+    def texts(self, answers: RowResults | None = None) -> Iterator[tuple[str, int]]:
+        """Yield texts with their numbers of rows: of a chunk, or of those that wait at the end."""
+        names = [] if answers is None else [*answers.columns]
+        self.waiting += [] if answers is None else [answers]
+        if not self.waiting or not (names or self.names is not None or answers is None):
+            return
         if self.names is None:
             self.names = names
             added = [*names, *([ERROR] if self.keep_going else [])]
-            heads = [result_name(name, self.file.headings) for name in added]
-            write(f"{','.join([self.file.head, *heads])}\n", 0)
+            heads = [result_name(name, self.headings) for name in added]
+            yield csv_line([*self.headings, *heads]) + "\n", 0
         if names and names != self.names:
             raise InputError("rows with other results than those before; expected them apart")
-        for answers in self.waiting:
-            write(self._text(answers), answers.chunk.size)
+        for one in self.waiting:
+            yield self._text(one, self.names), one.chunk.size
         self.waiting = []
 
-    def _text(self, answers: RowResults) -> str:
+    def _text(self, answers: RowResults, names: Sequence[str]) -> str:
         about, size = answers.chunk.about, answers.chunk.size
-        added: list[list[str]] = []
-        for name in self.names or []:
+        columns = [*map(typed, about.cells)]
+        for name in names:
             values = answers.columns.get(name)
             cells = [""] * size if values is None else texts(values)
             for row in about.faults:
                 cells[row] = ""
-            added.append(cells)
+            columns.append(cells)
         if self.keep_going:
-            said = (csv_line([about.why(n)]) if n in about.faults else "" for n in range(size))
-            added.append([*said])
-        return "\n".join(map(",".join, zip(about.block.typed, *added, strict=True))) + "\n"
+            columns.append(typed([about.why(n) if n in about.faults else "" for n in range(size)]))
+        return "\n".join(map(",".join, zip(*columns, strict=True))) + "\n"
 
 
 def texts(column: np.ndarray) -> list[str]:
@@ -335,14 +322,5 @@ def texts(column: np.ndarray) -> list[str]:
     """
     if column.dtype.kind == "b":
         return TRUTH[column.astype(np.int64)].tolist()
-    values = column.tolist()
-    some = values[:ALIKE]
-    if len(values) > ALIKE and len(set(some)) < ALIKE // 2:
-        table = {value: repr(value) for value in set(values)}
-        found = list(map(table.__getitem__, values))
-    else:
-        found = list(map(repr, values))
-    if column.dtype.kind == "f":
-        for row in np.flatnonzero(np.isnan(column)).tolist():
-            found[row] = ""
-    return found
+    places, values = pd.factorize(column)  # -1, which is the last place, for NaN
+    return np.array([*map(repr, values.tolist()), ""], object)[places].tolist()
