@@ -105,7 +105,6 @@ def ring_rate(group: Group, network: Network) -> Number:
     rate = smin of R_k i_{k - 1} (R_0 of the innermost): a ring in every rail
 
     Assumes: every member of a domain has an interface of its own.
-    Source: docs/models/training_step_today.md, section 3.
     """
     domains, rate = group.domains, network.tiers[0].rate
     for level, tier in enumerate(network.tiers[1:]):
@@ -127,8 +126,6 @@ def tree_hops(group: Group, network: Network) -> Number:
 
     h = hop_0 (i_0 - 1) + sum of hop_k log2((m_k + 1) / (m_{k + 1} + 1)), where the m of a tier
     without domains to join counts 0 (at the first tier above a domain: 1)
-
-    Source: docs/models/training_step_today.md, section 3.
     """
     domains = group.domains
     hops = network.tiers[0].hop * (group.inside[0] - 1.0)
@@ -146,7 +143,6 @@ def gather(message: Number, group: Group, network: Network) -> Number:
 
     Assumes: a group of one takes no time.
     Units: message [B], group [1] -> [s].
-    Source: docs/models/training_step_today.md, section 3.
 
     >>> near = Network((Tier(4.0, 2.0, 0.5), Tier(0.0, 1.0, 0.0)))
     >>> float(gather(8.0, placed(near, 4.0), near))
@@ -164,7 +160,6 @@ def all_reduce(message: Number, group: Group, network: Network) -> Number:
 
     Assumes: a group of one takes no time; both send as much.
     Units: message [B], group [1] -> [s].
-    Source: docs/models/training_step_today.md, section 3.
     """
     ring, tree = 2.0 * ring_hops(group.domains, network), 2.0 * tree_hops(group, network)
     sent = 2.0 * others(group.members) * message / ring_rate(group, network)
@@ -214,8 +209,6 @@ def at_full_rate(message: Number, members: Number, network: Network) -> Number:
     """Return the time that a ring's bytes take at the full rate of the fast links.
 
     t = (g - 1) / g V / R_0
-
-    Source: docs/models/training_step_today.md, section 3.
     """
     return where(members > 1.0, others(members) * message / network.tiers[0].rate, 0.0)
 
@@ -228,7 +221,6 @@ def beside(work: Number, message: Number, fast: Number, slowdown: Number) -> Num
     Assumes: the ring's kernels take multiprocessors from the work for as long as its bytes take at
     the full rate of the fast links, Z; a ring that waits for the network leaves them alone.
     Units: work C, message X, fast Z [s], slowdown s [1] -> [s].
-    Source: docs/models/training_step_today.md, section 3.
 
     >>> round(float(beside(1.0, 0.0, 1.0, 0.5)), 6)
     1.25

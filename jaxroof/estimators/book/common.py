@@ -221,7 +221,6 @@ def critical_rows(
     nothing; there is one where f / C > a / W
 
     Units: fixed w, row_traffic a [B], row_flops f [FLOP], rates [FLOP/s], [B/s] -> [1].
-    Source: docs/models/op_rooflines.md, section 1.
     """
     gain = row_flops / rate - row_traffic / bandwidth
     some = np.True_ & (row_flops / rate > row_traffic / bandwidth)

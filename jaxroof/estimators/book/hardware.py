@@ -80,7 +80,7 @@ class ClusterInputs:
     system: System
     chips: Number = quantity(
         "1", "Accelerators; the sides of the slice multiplied if not given.", default=None,
-        symbol="n",
+        symbol="n"
     )  # fmt: skip
     length: Number = quantity(
         "1", "First side of a slice; that of a whole pod in one line if not given.", default=None

@@ -36,11 +36,11 @@ class ServingInputs:
     )
     cache_per_token: Number = quantity(
         "B", "Bytes of cache of one token; of a sequence over its context if not given.",
-        default=None,
+        default=None
     )  # fmt: skip
     cache: Number = quantity(
         "B", "Bytes of cache of one sequence; of a token times the context if not given.",
-        default=None,
+        default=None
     )  # fmt: skip
     free: Number = quantity(
         "B", "Memory left for caches; what weights leave if not given.", default=None

@@ -192,7 +192,7 @@ class RunInputs:
     )
     chip_time: Number = quantity(
         "s", "Accelerators times seconds that it took; at the share in use if not given.",
-        default=None,
+        default=None
     )  # fmt: skip
 
 

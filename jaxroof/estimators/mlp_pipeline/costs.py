@@ -82,8 +82,6 @@ def product(asked: Prices, m: Number, k: Number, n: Number) -> Number:
     """Return the time of [m, k] times [k, n]: launch, arithmetic and traffic.
 
     t = l + 2 m k n / f  (+ or max)  (s_in (m k + k n) + s_out m n) / b
-
-    Source: docs/models/distir_model.md, sections 3 and 8.
     """
     traffic = asked.product_read * (m * k + k * n) + asked.product_written * (m * n)
     arithmetic = 2.0 * m * k * n / asked.matrix_rate
@@ -91,10 +89,7 @@ def product(asked: Prices, m: Number, k: Number, n: Number) -> Number:
 
 
 def elementwise(asked: Prices, elements: Number, operands: float = 1.0) -> Number:
-    """Return the time of an operation on each element of its operands.
-
-    Source: docs/models/distir_model.md, sections 3 and 8.
-    """
+    """Return the time of an operation on each element of its operands."""
     traffic = (operands * asked.element_read + asked.element_written) * elements
     arithmetic = asked.element_flops * elements / asked.vector_rate
     return asked.launch + asked.together(arithmetic, traffic / asked.memory_rate)
@@ -131,10 +126,7 @@ def _flat(inputs: Inputs, times: float = 1.0) -> Links:
 
 
 def _calibrated(inputs: Inputs) -> Links:
-    """Return a flat network whose sums follow linear laws c0 V + c1 g + c2, one a group size.
-
-    Source: docs/models/distir_model.md, section 8.
-    """
+    """Return a flat network whose sums follow linear laws c0 V + c1 g + c2, one a group size."""
 
     def all_reduce(message: Number, group: Number, tensor: bool) -> Number:
         law = inputs.tensor_sums if tensor else inputs.data_sums

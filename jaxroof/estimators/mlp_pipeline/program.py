@@ -300,7 +300,6 @@ def events(
 
     Who takes part in an operation waits until all are free, then is kept for its whole duration.
     Sends that are ``posted`` keep nobody: they are no events, the visit that needs them waits.
-    Source: docs/models/distir_model.md, section 5.
     """
 
     @functools.cache

@@ -33,7 +33,6 @@ def step(inputs: Inputs, recipe: Recipe) -> Report:
     t = max over stages of (its clock after all visits + sums over replicas + update)
 
     Assumes: replicas and ranks of a stage run alike.
-    Source: docs/models/distir_model.md, section 6.
     """
     choices = recipe.chosen()
     plan = inputs.plan
@@ -114,7 +113,6 @@ def spent(plan: Plan, costs: Stages) -> tuple[Any, Any]:
     """Return the seconds of communication, and of everything, of one rank of every stage.
 
     A message counts at both its ends.
-    Source: docs/models/distir_model.md, section 7.
     """
     sends = 4.0 * plan.microbatches * costs.send
     moved = plan.microbatches * costs.tensor + costs.sync + costs.gathers + sends

@@ -33,7 +33,6 @@ def compute_time(work: Work, matrix: bool, system: System) -> Number:
     """Return the time of the arithmetic of an operation with its launch, l + F / (e P).
 
     Assumes: Q13, one launch per operation and direction, within the roofline.
-    Source: docs/models/transformer_model.md, section 3.
     """
     rate = system.matrix_flops if matrix else system.vector_flops
     return system.launch_latency + work.flops / (system.matrix_efficiency * rate)
@@ -49,7 +48,6 @@ def timing(
     Assumes: M6, traffic and arithmetic overlap perfectly at the full bandwidth; M7, only the panels
     of a SUMMA product overlap; Q4, the first panel's messages are exposed, and count once more
     where links bind.
-    Source: docs/models/transformer_model.md, section 3.
     """
     compute = compute_time(work, matrix, system)
     memory = larger(work.traffic / system.hbm_bandwidth - compute, 0.0)
@@ -106,10 +104,7 @@ def layer_times(
     fast_tensor: Number,
     fast_context: Number,
 ) -> LayerTimes:
-    """Return the sums over one layer's operations.
-
-    Source: docs/models/transformer_model.md, section 6.
-    """
+    """Return the sums over one layer's operations."""
     layer = operations(
         inputs,
         recipe,

@@ -115,7 +115,6 @@ def linear(tokens: Number, inputs: Number, outputs: Number, costs: Costs) -> Led
     written; X saved.
 
     Assumes: n = ``gradient_reads``, 2 where each backward product reads dY separately.
-    Source: docs/models/transformer_model.md, section 5.1.
     """
     width, parameters = costs.width, inputs * outputs
     entering, leaving = width.activation * tokens * inputs, width.activation * tokens * outputs
@@ -158,7 +157,6 @@ def bias(rows: Number, outputs: Number, costs: Costs) -> Operation:
     F = r w in both directions; bytes of r w activations and w weights (backward: gradients).
 
     Assumes: the rows stay where the previous product left them, so they count once.
-    Source: docs/models/transformer_model.md, section 5.3.
     """
     width, flops = costs.width, rows * outputs
     moved = width.activation * flops
@@ -208,7 +206,6 @@ def nonlinearity(elements: Number, costs: Costs) -> Ledger:
     F = f m and b m; m elements read, written and saved, g m gradients moved.
 
     Assumes: the backward pass recomputes it from the saved input.
-    Source: docs/models/transformer_model.md, section 5.4.
     """
     array, booking = costs.width.activation * elements, costs.booking
     return Ledger(
@@ -229,7 +226,6 @@ def dropout(elements: Number, costs: Costs) -> Ledger:
     gradients moved.
 
     Assumes: the mask is stored, not regenerated.
-    Source: docs/models/transformer_model.md, section 5.5.
     """
     array, mask = costs.width.activation * elements, costs.width.mask * elements
     return Ledger(
@@ -251,7 +247,6 @@ def layer_norm(rows: Number, columns: Number, costs: Costs) -> Ledger:
     backward F = b z + 4 r (w - 1),  g z gradients moved, 2 w weight gradients written.
 
     Assumes: mean 2, variance 3, scale 2 and gain 2 FLOP per element; gain and bias.
-    Source: docs/models/transformer_model.md, section 5.6.
     """
     width, booking = costs.width, costs.booking
     elements, parameters = rows * columns, 2.0 * columns
@@ -283,7 +278,6 @@ def fused(core: Core, vector_cost: Number, costs: Costs) -> Operation:
 
     Assumes: Q11, vector FLOP are multiplied by k = ``vector_cost`` (matrix rate / vector rate), so
     that their time is right at the matrix rate; Q12, the backward pass moves only local keys.
-    Source: docs/models/transformer_model.md, section 5.8.
     """
     width, rows = costs.width.activation, core.sequences * core.queries
     scores, query, key = core.sizes
@@ -310,7 +304,6 @@ def logits(core: Core, costs: Costs) -> Ledger:
     backward F = Q (2 L - 1) + K (2 p - 1),  dQ and dK written, dS read n times.
 
     Assumes: saved queries and keys both have the size of the queries (Q and K where p = L).
-    Source: docs/models/transformer_model.md, section 5.9.
     """
     width, (scores, query, key) = costs.width.activation, core.sizes
     score_flops, query_flops, key_flops = core.products
@@ -330,7 +323,6 @@ def softmax(core: Core, costs: Costs) -> Ledger:
     """Return the softmax over keys as a separate kernel: S read, written and saved, 2 S gradients.
 
     Assumes: the subtraction of the row maximum is not counted.
-    Source: docs/models/transformer_model.md, section 5.9.
     """
     scores = core.sequences * core.queries * core.keys
     array = costs.width.activation * scores

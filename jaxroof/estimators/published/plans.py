@@ -25,7 +25,6 @@ def plans(inputs: Inputs, recipe: Recipe) -> Candidates:
     Returns: a column per field of Plan, and the number of choices that each rule rejected. The
     first stages reject degrees, the last ones whole splits.
     Raises: InputError where the number of accelerators is missing.
-    Source: docs/models/transformer_model.md, section 10.
     """
     if inputs.gpus is None:
         raise InputError("gpus: not given; expected the number of accelerators to split over")

@@ -65,7 +65,6 @@ def layer_costs(inputs: Inputs, recipe: Recipe, routes: Number) -> LayerCosts:
     """Return the costs that all stages share, for the plan of the inputs and a number of routes.
 
     Assumes: copies of the weights on other routes are further replicas, each in its own domain.
-    Source: docs/models/transformer_model.md, sections 6 to 8.
     """
     plan = inputs.plan
     assert plan is not None
@@ -88,7 +87,6 @@ def stages(
 
     Assumes: this extra work saves no activations; Q23, gradients are not sharded; optimizer state
     is sharded over all ranks with the same weights, including the copies on other routes.
-    Source: docs/models/transformer_model.md, sections 6, 8 and 9.
     """
     plan, precision, layer = inputs.plan, inputs.precision, costs.block
     assert plan is not None
@@ -116,7 +114,6 @@ def send_times(costs: LayerCosts, layout: Layout, fast_pipeline: Number) -> Any:
 
     Assumes: the devices of a pipeline fill one fast domain after another, ``fast_pipeline`` in
     each; a send between domains takes a slow link (corrects Q2, where it costs nothing).
-    Source: docs/models/transformer_model.md, section 8.
     """
     domain, other = (floor(at / fast_pipeline) for at in (layout.device, layout.taker))
     between = where(domain == other, costs.near, costs.far)
@@ -227,7 +224,6 @@ def scheduled_step(
     Assumes: the plan's stages and microbatches are those of the schedule; messages between stages
     never wait for each other.
     The times of visits are counted from the end of the gathers.
-    Source: docs/models/transformer_model.md, section 9, with clocks instead of its closed form.
     """
     costs = costs_under(inputs, recipe, pipeline.routes, sends)
     return step_of(inputs, recipe, costs, pipeline, sends is Sends.BLOCKING, extra)
@@ -245,7 +241,6 @@ def closed_form(inputs: Inputs, recipe: Recipe, sends: Sends = Sends.OVERLAPPED)
     """Return the step time of the training estimator, without sends where those are free.
 
     Assumes: as the training step: 1F1B, equal stages, blocking sends of which Q2 drops some.
-    Source: docs/models/transformer_model.md, section 9.
     """
     costs = costs_under(inputs, recipe, 1.0, sends)
     counts = under_plan(schedule_counts, inputs, recipe)

@@ -51,7 +51,6 @@ def schedule_counts(
 
     Assumes: M3, equal stages; M4, no interleaving; sends never overlap, neither forward nor
     backward; Q30, of activations those of the first stage, which holds the most.
-    Source: docs/models/transformer_model.md, sections 8 and 9.
     """
     layers = larger(1.0, whole(inputs.model.layers, pipeline))  # finite for any plan
     microbatches = schedule.microbatches(inputs.global_batch, data, microbatch)
@@ -71,7 +70,6 @@ def send_share(pipeline: Number, fast_pipeline: Number) -> Number:
     and slow = trunc(p / fp - 1).
 
     Assumes: Q2, links between fast domains cost nothing.
-    Source: docs/models/transformer_model.md, section 8.
 
     >>> float(send_share(8.0, 1.0)), float(send_share(8.0, 4.0)), float(send_share(1.0, 1.0))
     (1.0, 0.8571428571428571, 0.0)
@@ -104,7 +102,6 @@ def sync_times(
 
     Assumes: optimizer state sharded over the replicas (M13); Q9, replicated parameters are never
     synchronised; Q28, one flat ring over data and context ranks.
-    Source: docs/models/transformer_model.md, section 7.
     """
     layer = operations(inputs, recipe, tensor=tensor, context=context)
     parameters = sum(operation.work.parameters for operation in layer.values())
@@ -129,17 +126,13 @@ def send_time(
     """Return the time to send one microbatch's activations to the next stage.
 
     Assumes: a fast link if any two stages share a domain (Q2 corrects for the other links).
-    Source: docs/models/transformer_model.md, section 8.
     """
     message = stage_send(inputs, recipe, tensor=tensor, context=context, microbatch=microbatch)
     return study_send(message, 2.0, fast_pipeline, network_of(inputs.system))
 
 
 def exposed_sync_times(block: LayerTimes, sync: SyncTimes, layers: Number) -> SyncTimes:
-    """Return the data-parallel time that a stage of a given number of layers does not hide.
-
-    Source: docs/models/transformer_model.md, section 7.
-    """
+    """Return the data-parallel time that a stage of a given number of layers does not hide."""
     return SyncTimes(
         schedule.exposed_sync(sync.gather, block.forward, layers),
         schedule.exposed_sync(sync.scatter, block.backward, layers),
@@ -179,7 +172,6 @@ def step(
 
     Assumes: M3, equal stages; Q15, the bubble grows with the sends; Q30, only the
     activations of the first stage.
-    Source: docs/models/transformer_model.md, section 9.
     """
     model, system, plan = inputs.model, inputs.system, inputs.plan
     assert plan is not None

@@ -360,7 +360,6 @@ def blocks(inputs: Inputs, recipe: Recipe) -> dict[str, tuple[Operator, ...]]:
 
     Assumes: every operand moves between HBM and the chip, and communication hides behind nothing;
     peak rates.
-    Source: docs/models/unfused_block_tables.md, section 4.
     """
     asked = with_named_absences(inputs)
     found = operations(asked, recipe.variant)
@@ -423,7 +422,6 @@ def step(inputs: Inputs, recipe: Recipe) -> Report:
     """Return the sums over each block and over both, of all layers.
 
     Assumes: equal layers, one after the other; nothing beside them.
-    Source: docs/models/unfused_block_tables.md, section 5.
     """
     found = blocks(inputs, recipe)
     depth = inputs.model.layers

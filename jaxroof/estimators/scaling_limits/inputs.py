@@ -103,7 +103,6 @@ def sizes_of(training_flops: Number, scaling: Scaling) -> Sizes:
     d = sqrt(N / (2 h L))
 
     Assumes: two h d x d matrices per block hold all parameters; sizes are not rounded.
-    Source: docs/models/linear_data_movement.md, part B.
     """
     parameters = sqrt(training_flops / (6.0 * scaling.tokens_per_parameter))
     scale = training_flops / scaling.reference_flops
@@ -122,16 +121,12 @@ def latency_floor(layers: Number, latency: Number) -> Number:
 
     Assumes: each block waits for a reduction and a broadcast, forward and backward; tau is the time
     of one step of communication and cannot be hidden.
-    Source: docs/models/linear_data_movement.md, part C.
     """
     return 4.0 * layers * latency
 
 
 def step_slack(sizes: Sizes, longest_run: Number) -> Number:
-    """Return the time available for each communication step of a run, T / (D / B) / (4 L).
-
-    Source: docs/models/linear_data_movement.md, section C1.
-    """
+    """Return the time available for each communication step of a run, T / (D / B) / (4 L)."""
     return longest_run * sizes.batch / sizes.tokens / (4.0 * sizes.layers)
 
 
@@ -142,7 +137,6 @@ def latency_wall(inputs: TimedInputs) -> tuple[Number, Number]:
 
     Assumes: the root of (D / B) 4 L tau = T_max; there is none without latency, where batches grow
     faster than steps, or beyond the range of a float.
-    Source: docs/models/linear_data_movement.md, section C4.
     """
     scaling, latency = inputs.scaling, inputs.step_latency
     growth = 0.5 + scaling.depth_exponent - scaling.batch_exponent
