@@ -4,13 +4,16 @@ A rule takes the inputs and plan fields by name and uses only %, //, comparisons
 """
 
 import dataclasses
+import functools
+import operator
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from jaxroof.estimator import reads
 from jaxroof.limits import check_memory, counted
+from jaxroof.records import Number, quantity
 
 POWER_OF_TWO = 2.0**40  # every power of two that occurs here divides it
 
@@ -28,6 +31,39 @@ class Rule:
     def allows(self, inputs: Any, plan: Mapping[str, Any]) -> Any:
         """Return whether the rule holds for plan fields; those that it does not read are free."""
         return self.holds(inputs, **{field: plan[field] for field in reads(self.holds)})
+
+
+Flag = bool | Number  # an array of booleans
+Made = TypeVar("Made", bound=type)
+
+
+def with_verdicts(rules: Iterable[Rule], **more: str) -> Callable[[Made], Made]:
+    """Return what adds to a class a field for every rule, for more verdicts, and for all of them.
+
+    The last is ``feasible``, where there are more than the rules.
+    """
+    says = {rule.name: rule.says for rule in rules} | more
+    says |= {"feasible": "Every verdict holds."} if more else {}
+
+    def added(cls: Made) -> Made:
+        cls.__annotations__ |= dict.fromkeys(says, Flag)
+        for name, said in says.items():
+            setattr(cls, name, quantity("1", said))
+        return cls
+
+    return added
+
+
+def verdicts(
+    every: Iterable[str], rules: Iterable[Rule], inputs: Any, **more: Any
+) -> dict[str, Any]:
+    """Return whether each rule holds for the plan of the inputs, more verdicts, and all of them.
+
+    A rule that is not among ``rules`` holds.
+    """
+    found: dict[str, Any] = dict.fromkeys(every, True)
+    found |= {rule.name: rule.allows(inputs, vars(inputs.plan)) for rule in rules} | more
+    return {**found, "feasible": functools.reduce(operator.and_, found.values())}
 
 
 def pipeline_divides_layers(inputs: Any, *, pipeline: Any) -> Any:

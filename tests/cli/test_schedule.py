@@ -154,7 +154,7 @@ def test_sends_take_time_and_the_more_where_a_device_waits_for_them():
 
 def test_a_send_is_as_fast_as_the_link_that_it_takes():
     asked = inputs(tensor=2, fast_tensor=2, fast_pipeline=2)
-    _, course = scheduled_step(asked, jr.Recipe(), table("1f1b"), Sends.OVERLAPPED)
+    _, (_, course) = scheduled_step(asked, jr.Recipe(), table("1f1b"), Sends.OVERLAPPED)
     start, end = np.asarray(course.start), np.asarray(course.end)
     first = [np.flatnonzero(table("1f1b").kind[:, device])[0] for device in range(DEVICES)]
     gaps = [start[first[d + 1], d + 1] - end[first[d], d] for d in range(DEVICES - 1)]

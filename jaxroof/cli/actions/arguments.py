@@ -10,8 +10,7 @@ from jaxroof.engine.grid.placement import place_best
 from jaxroof.engine.search.plan_text import parse_plan
 from jaxroof.errors import refusal, shown, unknown
 from jaxroof.estimators.published.inputs import Inputs, Plan
-from jaxroof.estimators.published.legality import lacked
-from jaxroof.estimators.published.legality_words import broken_words
+from jaxroof.estimators.published.legality import broken_words, lacked
 from jaxroof.estimators.published.recipe import Split
 from jaxroof.estimators.published.step import published
 from jaxroof.units import parse

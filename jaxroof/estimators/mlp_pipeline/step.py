@@ -4,8 +4,6 @@ Source: docs/models/distir_model.md, sections 6 to 9.
 """
 
 import dataclasses
-import functools
-import operator
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -13,6 +11,7 @@ import jax.numpy as jnp
 from jaxroof.catalog import lookup as named
 from jaxroof.errors import refusal
 from jaxroof.estimator import Estimator, ProgramSizes, details_in
+from jaxroof.estimators.legality import verdicts
 from jaxroof.estimators.mlp_pipeline.costs import prices
 from jaxroof.estimators.mlp_pipeline.inputs import Inputs, Plan, Report
 from jaxroof.estimators.mlp_pipeline.layers import Layers, layers
@@ -43,7 +42,9 @@ def step(inputs: Inputs, recipe: Recipe) -> Report:
         plan.data * plan.tensor * jnp.sum(part, axis=0) for part in spent(run.plan, run.costs)
     )
     operations, events = counts(inputs, choices)
-    verdicts = _verdicts(inputs, plan, recipe, choices, memory)
+    timesteps = 2.0 * (plan.microbatches + plan.pipeline - 1.0) * TABLED[choices.sends]
+    holds = (plan.pipeline <= recipe.most_stages) & (timesteps <= recipe.most_timesteps)
+    more = {"program_holds": holds, "memory_fits": memory <= memory_limit(inputs)}
     mean = jnp.sum(busy, axis=0) / plan.pipeline
     return Report(
         step_time=step_time,
@@ -58,8 +59,7 @@ def step(inputs: Inputs, recipe: Recipe) -> Report:
         in_flight=in_flight(run.plan, choices),
         operations=operations,
         events=events,
-        **verdicts,
-        feasible=functools.reduce(operator.and_, verdicts.values()),
+        **verdicts(VERDICTS, RULES[choices.rules], inputs, **more),
     )
 
 
@@ -128,18 +128,6 @@ def stage_busy(plan: Plan, costs: Stages, keeps: float) -> Any:
     ends = costs.send + jnp.concatenate([none, costs.send[:-1]])
     alone = total - 4.0 * plan.microbatches * costs.send - costs.sync + costs.exposed
     return alone + keeps * 2.0 * plan.microbatches * ends
-
-
-def _verdicts(
-    inputs: Inputs, plan: Plan, recipe: Recipe, choices: Choices, memory: Number
-) -> dict[str, Any]:
-    """Return whether each rule holds; what a profile does not ask holds."""
-    verdicts: dict[str, Any] = dict.fromkeys(VERDICTS, True)
-    for rule in RULES[choices.rules]:
-        verdicts[rule.name] = rule.allows(inputs, vars(plan))
-    timesteps = 2.0 * (plan.microbatches + plan.pipeline - 1.0) * TABLED[choices.sends]
-    holds = (plan.pipeline <= recipe.most_stages) & (timesteps <= recipe.most_timesteps)
-    return {**verdicts, "program_holds": holds, "memory_fits": memory <= memory_limit(inputs)}
 
 
 def memory_limit(inputs: Inputs) -> Number:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -23,22 +22,18 @@ from jaxroof.estimators.pipelines import (
 )
 from jaxroof.estimators.published.inputs import Inputs
 from jaxroof.estimators.published.layer_report import LayerReport, layer_reports
-from jaxroof.estimators.published.legality import RULES
+from jaxroof.estimators.published.legality import RULES, UNPLACED
 from jaxroof.estimators.published.recipe import Recipe
 from jaxroof.estimators.published.scheduled_step import (
     Extra,
-    LayerCosts,
     ScheduledStep,
     closed_form,
     scheduled_step,
-    send_times,
-    under_plan,
 )
-from jaxroof.estimators.published.step import memory_limit, send_time
+from jaxroof.estimators.published.step import memory_limit
 from jaxroof.records import units, value_or, with_named_absences
-from jaxroof.schedules import clock
-from jaxroof.schedules.clock import Sends, layout_of
-from jaxroof.schedules.table import Schedule, work
+from jaxroof.schedules.clock import Sends
+from jaxroof.schedules.table import work
 from jaxroof.structure import results
 from jaxroof.units import parse
 
@@ -81,8 +76,6 @@ def layer_rows(inputs: Inputs, recipe: Recipe) -> Rows:
 
 
 # ---- A step under schedules ---------------------------------------------------------------------
-
-UNPLACED = "placement_fills_domain"  # a rule that a plan may break and still run
 
 
 def check_plan(inputs: Inputs, recipe: Recipe) -> None:
@@ -163,25 +156,12 @@ def _run(
             text = f"{devices} x {several} stages do not divide the {layers} layers"
             raise refusal(name, f"{text}; expected chunks that divide {layers // devices}")
         table = pipelines.build(name, devices, microbatches_of(inputs), several)
-        report, times = scheduled_step(inputs, recipe, table, way, extra)
-        held = int(inputs.model.layers * table.routes) // table.stages
-        leave = _leave(inputs, recipe, table) if way is Sends.BLOCKING else None
+        report, (costs, times) = scheduled_step(inputs, recipe, table, way, extra)
+        held = int(layers * table.routes) // table.stages
+        leave = np.asarray(costs.leave)[work(table), np.arange(devices)]
         return Ran(table, results(report), held, times, leave, report.data_time)
 
     return run, extra, way
-
-
-def _leave(inputs: Inputs, recipe: Recipe, table: Schedule) -> Any:
-    """Return how long sending each visit's output occupies its device."""
-    assert inputs.plan is not None
-    near = under_plan(send_time, inputs, recipe)
-    far = under_plan(send_time, inputs, recipe, fast_pipeline=1.0)
-    other: Any = None  # the costs of layers do not matter here
-    costs = LayerCosts(block=other, weight_gradient=other, near=near, far=far, sync=other)
-    send = send_times(costs, layout_of(table), inputs.plan.fast_pipeline)
-    none = 0.0 * send
-    leave = np.asarray(clock.stage_costs(table, none, none, none, send, blocking=True).leave)
-    return leave[work(table), np.arange(table.devices)]
 
 
 DETAILS = {

@@ -3,8 +3,10 @@
 Source: docs/models/transformer_model.md, section 10.
 """
 
+import dataclasses
 import functools
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from jaxroof.estimator import reads
@@ -14,8 +16,10 @@ from jaxroof.estimators.legality import (
     data_divides_batch,
     pipeline_divides_layers,
 )
-from jaxroof.estimators.published.recipe import Split
+from jaxroof.estimators.published.inputs import Inputs, Plan
+from jaxroof.estimators.published.recipe import Recipe, Split
 
+UNPLACED = "placement_fills_domain"  # a rule that a plan may break and still run
 NARROWEST = 128  # least columns, or tokens, of a product on one accelerator (Q22)
 PANEL = 512  # least columns of a SUMMA panel, where a panel can be cut at all
 
@@ -69,57 +73,92 @@ def placement_fills_domain(
     return ((used <= domain) & (placed == used)) | ((used > domain) & (placed == domain))
 
 
-_GROUPS = (
+_HEADS = "the model has {heads:.0f} heads"
+_HIDDEN = "the hidden width is {hidden:.0f}"
+_BATCH = "the batch is {global_batch:.0f} sequences"
+_TOKENS = "a sequence has {sequence:.0f} tokens"
+_DIVIDING = (
     Rule(
         "tensor_divides_heads",
         lambda inputs, *, tensor: inputs.model.heads % tensor == 0,
         "tensor degrees that do not divide the heads",
+        "Tensor degree divides the attention heads.",
+        _HEADS,
     ),
     Rule(
         "tensor_divides_hidden",
         lambda inputs, *, tensor: inputs.model.hidden % tensor == 0,
         "tensor degrees that do not divide the hidden width",
+        "Tensor degree divides the hidden width.",
+        _HIDDEN,
     ),
 )
-_NARROW = f"tensor degrees that leave a shard under {NARROWEST} columns"  # Q22
-_SHARDS_2D = (
-    Rule(
-        "tensor_wide_enough",
-        lambda inputs, *, tensor: inputs.model.hidden // tensor >= NARROWEST,
-        _NARROW,
-    ),
-    Rule(
-        "context_long_enough",
-        lambda inputs, *, context: inputs.model.sequence // context >= NARROWEST,
-        f"context degrees that leave a shard under {NARROWEST} tokens",
-    ),
+_WIDE = Rule(  # Q22
+    "tensor_wide_enough",
+    lambda inputs, *, tensor: inputs.model.hidden // tensor >= NARROWEST,
+    f"tensor degrees that leave a shard under {NARROWEST} columns",
+    f"A tensor rank's columns are {NARROWEST} or more.",
+    _HIDDEN,
+)
+_LONG = Rule(
+    "context_long_enough",
+    lambda inputs, *, context: inputs.model.sequence // context >= NARROWEST,
+    f"context degrees that leave a shard under {NARROWEST} tokens",
+    f"A context rank's tokens are {NARROWEST} or more.",
+    _TOKENS,
 )
 _SCHEDULE = (
     Rule(
         "pipeline_divides_layers",
         pipeline_divides_layers,
         "pipeline degrees that do not divide the layers",
+        "Pipeline stages divide the layers.",
+        "the model has {layers:.0f} layers",
     ),
-    Rule("data_divides_batch", data_divides_batch, "data degrees that do not divide the batch"),
+    Rule(
+        "data_divides_batch",
+        data_divides_batch,
+        "data degrees that do not divide the batch",
+        "Data degree divides the global batch.",
+        _BATCH,
+    ),
     Rule(
         "microbatch_divides_batch",
         lambda inputs, *, data, microbatch: (inputs.global_batch // data) % microbatch == 0,
         "microbatches that do not divide a data rank's batch",
+        "Microbatch divides a data rank's batch.",
+        _BATCH,
     ),
 )
 _PLACEMENT = (
-    Rule("placement_divides", placement_divides, "placements that do not divide their groups"),
     Rule(
-        "placement_fills_domain",
+        "placement_divides",
+        placement_divides,
+        "placements that do not divide their groups",
+        "Fast degrees divide their groups.",
+        "expected each fast degree to divide its degree",
+    ),
+    Rule(
+        UNPLACED,
         placement_fills_domain,
         "splits that no placement fits into whole fast domains",
+        "Fast degrees multiply to a whole fast domain.",
+        "the fast domain holds {domain:.0f}",
     ),
 )
+
+
+def _only(holds: Callable[..., Any], words: str) -> Rule:
+    """Return the rule that fields which a split lacks are 1."""
+    says, fact = "Degrees that the split lacks are 1.", "expected 1, or --split {able}"
+    return Rule("split_allows", holds, f"{words} other than 1", says, fact)
 
 
 def _tokens(holds: Callable[..., Any], ranks: str) -> Rule:
     """Return the rule that ranks divide a microbatch's tokens (Q21: not the sequence)."""
-    return Rule("ranks_divide_tokens", holds, f"microbatches whose tokens {ranks} not divide")
+    says = "Ranks of a layer divide a microbatch's tokens."
+    words = f"microbatches whose tokens {ranks} not divide"
+    return Rule("ranks_divide_tokens", holds, words, says, _TOKENS)
 
 
 def _left(inputs: Any, microbatch: Any, ranks: Any) -> Any:
@@ -129,18 +168,15 @@ def _left(inputs: Any, microbatch: Any, ranks: Any) -> Any:
 
 RULES: dict[Split, tuple[Rule, ...]] = {
     Split.ONE_D: (
-        Rule(
-            "split_allows",
+        _only(
             lambda inputs, *, context, panels, fast_context: (
                 (context == 1) & (panels == 1) & (fast_context == 1)
             ),
-            "context, panels and fast context degrees other than 1",
+            "context, panels and fast context degrees",
         ),
-        *_GROUPS,
-        Rule(
-            "tensor_wide_enough",
-            lambda inputs, *, tensor: 3 * inputs.model.hidden // tensor >= NARROWEST,
-            _NARROW,
+        *_DIVIDING,
+        dataclasses.replace(
+            _WIDE, holds=lambda inputs, *, tensor: 3 * inputs.model.hidden // tensor >= NARROWEST
         ),
         *_SCHEDULE,
         _tokens(
@@ -150,14 +186,24 @@ RULES: dict[Split, tuple[Rule, ...]] = {
         *_PLACEMENT,
     ),
     Split.SUMMA: (
-        *_GROUPS,
+        *_DIVIDING,
         Rule(
             "context_divides_hidden",
             lambda inputs, *, context: inputs.model.hidden % context == 0,
             "context degrees that do not divide the hidden width",
+            "Context degree divides the hidden width.",
+            _HIDDEN,
         ),
-        *_SHARDS_2D,
-        Rule("panels_fit", panels_fit, "panel counts that do not fit the grid"),
+        _WIDE,
+        _LONG,
+        Rule(
+            "panels_fit",
+            panels_fit,
+            "panel counts that do not fit the grid",
+            "Panels are a power of two of the grid's longer side.",
+            "expected the larger of tp and cp, or twice, four times, ... as many of "
+            f"{PANEL} columns or more; {_HIDDEN}",
+        ),
         *_SCHEDULE,
         _tokens(
             lambda inputs, *, context, microbatch: _left(inputs, microbatch, context) == 0,
@@ -166,9 +212,10 @@ RULES: dict[Split, tuple[Rule, ...]] = {
         *_PLACEMENT,
     ),
     Split.CONTEXT: (
-        Rule("split_allows", lambda inputs, *, panels: panels == 1, "panel counts other than 1"),
-        *_GROUPS,
-        *_SHARDS_2D,
+        _only(lambda inputs, *, panels: panels == 1, "panel counts"),
+        *_DIVIDING,
+        _WIDE,
+        _LONG,
         *_SCHEDULE,
         _tokens(
             lambda inputs, *, tensor, context, microbatch: (
@@ -179,7 +226,8 @@ RULES: dict[Split, tuple[Rule, ...]] = {
         *_PLACEMENT,
     ),
 }
-VERDICTS = tuple(dict.fromkeys(rule.name for rules in RULES.values() for rule in rules))
+# one rule of each name, in the order of the verdicts
+EVERY = {rule.name: rule for rule in (RULES[Split.ONE_D][0], *RULES[Split.SUMMA])}
 
 
 @functools.cache
@@ -191,3 +239,44 @@ def lacked(split: str) -> frozenset[str]:
     """
     rules = [rule for rule in RULES[Split(split)] if rule.name == "split_allows"]
     return frozenset(field for rule in rules for field in reads(rule.holds))
+
+
+# ---- In words: the rule that a plan of the user's breaks, with a legal value ---------------------
+
+INNER = ("tensor", "context", "pipeline")  # degrees besides that of the data
+
+
+def why_not(inputs: Inputs, recipe: Recipe, given: Mapping[str, int]) -> str:
+    """Return the rule that fields of a plan break, with a legal value; empty if there is none."""
+    inner = [field for field in INNER if field not in lacked(recipe.split.value)]
+    if {*inner} <= {*given} and "data" not in given:
+        split = math.prod(given[field] for field in inner)
+        spelled = " x ".join(_short(field) for field in inner)
+        return f"{spelled} = {split} does not divide {int(inputs.gpus or 1)} gpus"
+    return broken_words(given, inputs, recipe)
+
+
+def broken_words(
+    plan: Mapping[str, int], inputs: Inputs, recipe: Recipe, placed: bool = True
+) -> str:
+    """Return the first rule that a field of a plan breaks, with a legal value.
+
+    ``placed``: whether its placement has to fill fast domains.
+    """
+    known = {**dict.fromkeys(lacked(recipe.split.value), 1), **plan}
+    for rule in RULES[recipe.split]:
+        fields = reads(rule.holds)
+        if not {*fields} <= {*known} or all(field.startswith("fast_") for field in fields):
+            continue
+        if (placed or rule.name != UNPLACED) and not bool(rule.allows(inputs, known)):
+            shown = [f for f in fields if rule.name != "split_allows" or known[f] != 1]
+            said = ", ".join(f"{_short(f)}={known[f]}" for f in shown)
+            able = (split.value for split in RULES if not lacked(split.value) & {*shown})
+            numbers = {"global_batch": inputs.global_batch, "domain": inputs.system.fast_domain}
+            fact = rule.fact.format(**vars(inputs.model), **numbers, able=" or ".join(able))
+            return f"{said} is one of the {rule.words}; {fact}"
+    return ""
+
+
+def _short(field: str) -> str:
+    return str(Plan.__dataclass_fields__[field].metadata["symbol"] or field)

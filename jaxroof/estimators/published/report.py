@@ -1,11 +1,19 @@
 """The results of a training step."""
 
+from typing import Any
+
+from jaxroof.estimators.legality import with_verdicts
+from jaxroof.estimators.published.legality import EVERY
 from jaxroof.records import Number, quantity, record
 
-Flag = bool | Number  # an array of booleans
+
+def _time(doc: str, symbol: str, words: str, label: str) -> Any:
+    """Declare a part of the step time."""
+    return quantity("s", doc, part_of="step_time", symbol=symbol, words=words, label=label)
 
 
 @record
+@with_verdicts(EVERY.values(), memory_fits="Memory is at most the usable capacity.")
 class Report:
     """Time, memory and legality of one optimizer step under one plan.
 
@@ -33,53 +41,32 @@ class Report:
     memory_activations: Number = quantity(
         "B", "Memory of activations kept for backward.", part_of="memory", words="activations"
     )
-    time_compute: Number = quantity(
-        "s",
-        "Time in arithmetic, launches included.",
-        part_of="step_time",
-        symbol="compute",
-        words="arithmetic and launches",
-        label="compute",
+    time_compute: Number = _time(
+        "Time in arithmetic, launches included.", "compute", "arithmetic and launches", "compute"
     )
-    time_memory: Number = quantity(
-        "s",
-        "Time in HBM traffic that arithmetic does not hide.",
-        part_of="step_time",
-        symbol="hbm",
-        words="HBM bandwidth",
-        label="HBM",
+    time_memory: Number = _time(
+        "Time in HBM traffic that arithmetic does not hide.", "hbm", "HBM bandwidth", "HBM"
     )
-    time_tensor: Number = quantity(
-        "s",
+    time_tensor: Number = _time(
         "Time in tensor-parallel communication.",
-        part_of="step_time",
-        symbol="tensor",
-        words="tensor-parallel communication",
-        label="tensor links",
+        "tensor",
+        "tensor-parallel communication",
+        "tensor links",
     )
-    time_data: Number = quantity(
-        "s",
+    time_data: Number = _time(
         "Time in data-parallel communication not hidden.",
-        part_of="step_time",
-        symbol="data",
-        words="data-parallel communication",
-        label="data links",
+        "data",
+        "data-parallel communication",
+        "data links",
     )
-    time_pipeline: Number = quantity(
-        "s",
-        "Time in sends between pipeline stages.",
-        part_of="step_time",
-        symbol="sends",
-        words="sends between stages",
-        label="stage sends",
+    time_pipeline: Number = _time(
+        "Time in sends between pipeline stages.", "sends", "sends between stages", "stage sends"
     )
-    time_bubble: Number = quantity(
-        "s",
+    time_bubble: Number = _time(
         "Time that a stage idles while the pipeline fills.",
-        part_of="step_time",
-        symbol="bubble",
-        words="the pipeline bubble",
-        label="bubble",
+        "bubble",
+        "the pipeline bubble",
+        "bubble",
     )
     flops: Number = quantity("FLOP", "Arithmetic of one accelerator in one step.")
     mfu: Number = quantity(
@@ -89,18 +76,3 @@ class Report:
     tokens_per_second: Number = quantity(
         "token/s", "Tokens trained on a second by one accelerator.", better="higher"
     )
-    split_allows: Flag = quantity("1", "Degrees that the split lacks are 1.")
-    tensor_divides_heads: Flag = quantity("1", "Tensor degree divides the attention heads.")
-    tensor_divides_hidden: Flag = quantity("1", "Tensor degree divides the hidden width.")
-    context_divides_hidden: Flag = quantity("1", "Context degree divides the hidden width.")
-    tensor_wide_enough: Flag = quantity("1", "A tensor rank's columns are 128 or more.")
-    context_long_enough: Flag = quantity("1", "A context rank's tokens are 128 or more.")
-    panels_fit: Flag = quantity("1", "Panels are a power of two of the grid's longer side.")
-    pipeline_divides_layers: Flag = quantity("1", "Pipeline stages divide the layers.")
-    data_divides_batch: Flag = quantity("1", "Data degree divides the global batch.")
-    microbatch_divides_batch: Flag = quantity("1", "Microbatch divides a data rank's batch.")
-    ranks_divide_tokens: Flag = quantity("1", "Ranks of a layer divide a microbatch's tokens.")
-    placement_divides: Flag = quantity("1", "Fast degrees divide their groups.")
-    placement_fills_domain: Flag = quantity("1", "Fast degrees multiply to a whole fast domain.")
-    memory_fits: Flag = quantity("1", "Memory is at most the usable capacity.")
-    feasible: Flag = quantity("1", "Every verdict holds.")

@@ -3,18 +3,17 @@
 Source: docs/models/transformer_model.md, sections 7 to 9.
 """
 
-import functools
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import network as network_of
 from jaxroof.estimator import Estimator, details_in
+from jaxroof.estimators.legality import verdicts
 from jaxroof.estimators.published.inputs import Inputs, Plan
 from jaxroof.estimators.published.layer_time import LayerTimes, layer_times
-from jaxroof.estimators.published.legality import RULES, VERDICTS, lacked
-from jaxroof.estimators.published.legality_words import why_not
+from jaxroof.estimators.published.legality import EVERY, RULES, lacked, why_not
 from jaxroof.estimators.published.operations import operations, stage_send
 from jaxroof.estimators.published.plans import GROUPS, placements, plans
 from jaxroof.estimators.published.recipe import Recipe, Split
@@ -191,7 +190,7 @@ def step(
 
     gpus = plan.data * plan.tensor * plan.context * plan.pipeline
     steps = model.training_tokens / model.sequence / inputs.global_batch
-    verdicts = _verdicts(inputs, recipe, memory)
+    fits = memory <= memory_limit(inputs)
     return Report(
         step_time=step_time,
         throughput=inputs.global_batch / step_time,
@@ -210,17 +209,8 @@ def step(
         mfu=model_flops(inputs, recipe) / (step_time * gpus * system.matrix_flops),
         training_days=steps * step_time / DAY,
         tokens_per_second=inputs.global_batch * model.sequence / (step_time * gpus),
-        **verdicts,
-        feasible=functools.reduce(operator.and_, verdicts.values()),
+        **verdicts(EVERY, RULES[recipe.split], inputs, memory_fits=fits),
     )
-
-
-def _verdicts(inputs: Inputs, recipe: Recipe, memory: Number) -> dict[str, Any]:
-    """Return whether each rule holds; a rule that a split does not have holds."""
-    verdicts: dict[str, Any] = dict.fromkeys(VERDICTS, True)
-    for rule in RULES[recipe.split]:
-        verdicts[rule.name] = rule.allows(inputs, vars(inputs.plan))
-    return {**verdicts, "memory_fits": memory <= memory_limit(inputs)}
 
 
 # ranks with the same weights, which share gradients and optimizer state

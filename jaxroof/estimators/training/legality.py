@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxroof.errors import refusal
 from jaxroof.estimator import reads
-from jaxroof.estimators.legality import Rule
+from jaxroof.estimators.legality import Rule, with_verdicts
 from jaxroof.estimators.training.inputs import TrainingPlan
 from jaxroof.estimators.training.planned import BatchPlan, PlannedStep
 from jaxroof.estimators.training.recipe import (
@@ -23,9 +23,8 @@ from jaxroof.estimators.training.recipe import (
 )
 from jaxroof.estimators.training.stages import alike_chunks
 from jaxroof.limits import check_bound
-from jaxroof.records import Number, quantity, record, units, value_or
+from jaxroof.records import record, units, value_or
 
-Flag = bool | Number  # an array of booleans
 LEAST_TOKENS = 512  # of a sequence on a context rank; no measured run has fewer
 
 
@@ -326,16 +325,8 @@ def fact(rule: Rule, inputs: PlannedStep) -> str:
     return rule.fact.format(**numbers)
 
 
-def _with_verdicts(cls: type[Any]) -> type[Any]:
-    """Return a class with a field for every rule."""
-    cls.__annotations__ = {rule.name: Flag for rule in RULES}
-    for rule in RULES:
-        setattr(cls, rule.name, quantity("1", rule.says))
-    return cls
-
-
 @record
-@_with_verdicts
+@with_verdicts(RULES)
 class Legality:
     """One verdict a rule; a plan is legal if all hold."""
 

@@ -1,7 +1,8 @@
 """The results of a training step: memory by stage; time, memory and legality of a plan."""
 
+from jaxroof.estimators.legality import Flag
 from jaxroof.estimators.training.interval import WORDS as REGIME_WORDS
-from jaxroof.estimators.training.legality import Flag, Legality
+from jaxroof.estimators.training.legality import Legality
 from jaxroof.records import Number, quantity, record
 
 RESERVED_ERROR, DEVICE_ERROR = 0.10, 0.15  # of measured runs, section 10.6 of the sheet

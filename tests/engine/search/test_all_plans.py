@@ -13,7 +13,7 @@ import xarray as xr
 import jaxroof as jr
 from jaxroof.estimator import reads
 from jaxroof.estimators.published.layer_time import timings
-from jaxroof.estimators.published.legality import RULES, VERDICTS, panels_fit
+from jaxroof.estimators.published.legality import EVERY, RULES, panels_fit
 from jaxroof.estimators.published.operations import operations
 from jaxroof.estimators.published.plans import plans
 from jaxroof.records import checked, replace_at
@@ -218,7 +218,7 @@ def test_exactly_what_every_rule_allows_is_listed(split, gpus, domain):
     assert len(ours) > 10
     np.testing.assert_array_equal(ours, expected[np.lexsort(expected.T[::-1])])
     data = jr.survey(jr.published, inputs, split=split)
-    assert all(bool(data[verdict].all()) for verdict in VERDICTS)
+    assert all(bool(data[verdict].all()) for verdict in EVERY)
 
 
 def panel_counts(hidden, tensor, context):
@@ -305,7 +305,7 @@ def test_each_verdict_is_tripped_alone(split, verdict, plan, settings):
     chosen = jr.Plan(**{field: float(value) for field, value in plan.items()})
     asked = checked(dataclasses.replace(inputs, plan=chosen))  # of one kind: compiled once
     report = evaluate(asked, jr.Recipe(split=split))
-    failed = [name for name in (*VERDICTS, "memory_fits") if not bool(getattr(report, name))]
+    failed = [name for name in (*EVERY, "memory_fits") if not bool(getattr(report, name))]
     assert failed == [verdict]
     assert not bool(report.feasible)
 
