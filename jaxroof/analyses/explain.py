@@ -14,7 +14,6 @@ from jaxroof.analyses.named_questions import estimator_for
 from jaxroof.analyses.result_metadata import resources
 from jaxroof.engine.grid.dataset import roles
 from jaxroof.engine.grid.dependencies import dependencies
-from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.engine.grid.question import ask
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import check_search
@@ -100,10 +99,8 @@ def explain(
     _, inputs, choices, _ = ask(estimator, inputs, recipe, chosen)
     rules = [where] if isinstance(where, str) else list(where)
     task = _task(estimator, inputs, choices, rules)
-    with ThreadPoolExecutor(3) as workers:  # programs are compiled side by side
-        told = workers.submit(_steps, task, rules)
-        if executor_of(estimator, choices, task.any_plan, 1) != NUMPY:
-            workers.submit(_ahead, task)
+    with ThreadPoolExecutor(1) as beside:
+        told = beside.submit(_steps, task, rules)
         moved = response(
             estimator, task.inputs, choices, span=span, where=rules, parameters=_moved(task)
         )
@@ -171,12 +168,6 @@ def _best(task: Task, steps: xr.Dataset) -> xr.Dataset:
         best[f"{estimator.need}_limit"] = ((), float(estimator.limit(task.inputs)), about)
     best["feasible"] = ((), len(here) > 0, {"units": "1", "long_name": "Whether any plan fits"})
     return best
-
-
-def _ahead(task: Task) -> None:
-    """Compile the programs that analyse the best plan, in parallel with the search for it."""
-    limits_of(task.estimator, task.any_plan, task.recipe)
-    _elasticities(task, task.any_plan, True)
 
 
 def _elasticities(task: Task, inputs: Any, there: bool) -> xr.Dataset:

@@ -5,27 +5,20 @@ latencies: times are homogeneous of degree one in reciprocal rates and latencies
 """
 
 import dataclasses
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
 from jaxroof.analyses.result_metadata import Resources, resources
-from jaxroof.dual import slope_of, value_of
-from jaxroof.engine.grid.axes import column_length, replace_all
-from jaxroof.engine.grid.chunks import pad_points
+from jaxroof.engine.grid.axes import replace_all
 from jaxroof.engine.grid.dataset import provenance, roles
-from jaxroof.engine.grid.evaluate import iter_pieces
-from jaxroof.engine.grid.executor import NUMPY, executor_of
-from jaxroof.engine.sensitivity.moved_inputs import scale_parameters, with_slopes
+from jaxroof.engine.sensitivity.derivatives import Numbers, slopes_of
 from jaxroof.estimator import Estimator
-from jaxroof.records import get_at, leaves, replace_at
-from jaxroof.structure import results
+from jaxroof.records import get_at, leaves
 
-POINTS = 64  # values of a parameter per pass, and points of one call of a program
-LANES = 1 << 14  # points, times one and each parameter, that NumPy evaluates at once
+POINTS = 64  # values of a parameter per pass
 PASSES = 3  # refinement passes; each splits the cell of the previous one into this many
 TURNS: dict[str, tuple[type[Any], str]] = {  # changes of the dominant limit as one parameter varies
     "turn_parameter": (np.str_, "Dotted path of what is moved"),
@@ -66,21 +59,6 @@ class Task:
         return provenance(self.estimator, self.inputs, self.recipe)
 
 
-def adding(estimator: Estimator, inputs: Any, recipe: Any) -> Mapping[str, Any]:
-    """Return the contributions to the objective under the plan of the inputs, by displayed name.
-
-    They come from the estimator; else from the parts of the objective in its report, or its total.
-    """
-    if estimator.contributions is not None:
-        return estimator.contributions(inputs, recipe)
-    report = estimator.evaluate_checked(inputs, recipe)
-    parts = [f for f in dataclasses.fields(report) if f.metadata["part_of"] == estimator.objective]
-    parts = parts or [f for f in dataclasses.fields(report) if f.name == estimator.objective]
-    names = [f.metadata["words"] or f.metadata["symbol"] or f.name.replace("_", " ") for f in parts]
-    values = results(report)
-    return OrderedDict((n, values[f.name]) for n, f in zip(names, parts, strict=True))
-
-
 def limits_of(
     estimator: Estimator, inputs: Any, recipe: Any
 ) -> tuple[list[str], np.ndarray, np.ndarray]:
@@ -91,57 +69,10 @@ def limits_of(
     limits equals the former; the sum over names equals the step time.
     """
     known = resources(roles(estimator, inputs, recipe)["resources"])
-    paths = tuple(path for path, _, _ in leaves(inputs) if path in known.signs)
+    paths = [path for path, _, _ in leaves(inputs) if path in known.signs]
     by = [[known.signs[p] * (known.of[p] == limit) for limit in known.limits] for p in paths]
-    count, each = column_length(inputs), 1 + len(paths)
-    by_numpy = executor_of(estimator, recipe, inputs, count * each) == NUMPY
-    way, most = (_by_numpy, max(1, LANES // each)) if by_numpy else (_compiled, POINTS)
-    pieces = [
-        way(estimator, recipe, paths, piece, size)
-        for size, piece in iter_pieces(inputs, count, most)
-    ]
-    own, along = (np.concatenate([piece[which] for piece in pieces]) for which in (1, 2))
-    return pieces[0][0], own, along @ np.array(by)
-
-
-# contributions by name, their seconds [points, names], and slopes [points, names, parameters]
-Slopes = tuple[list[str], np.ndarray, np.ndarray]
-
-
-def _by_numpy(
-    estimator: Estimator, recipe: Any, paths: tuple[str, ...], inputs: Any, count: int
-) -> Slopes:
-    with np.errstate(all="ignore"):
-        every = adding(estimator, with_slopes(inputs, paths, np.eye(len(paths))), recipe)
-    own = [np.broadcast_to(value_of(time), (count,)) for time in every.values()]
-    along = [np.broadcast_to(slope_of(time), (len(paths), count)).T for time in every.values()]
-    return list(every), np.stack(own, axis=1), np.stack(along, axis=1)
-
-
-def _compiled(
-    estimator: Estimator, recipe: Any, paths: tuple[str, ...], inputs: Any, count: int
-) -> Slopes:
-    """Each parameter varies in its own entries of the columns: one pass for all of them."""
-    import jax
-    import jax.numpy as jnp
-
-    for path, _, value in list(leaves(inputs)):
-        column = pad_points(np.atleast_1d(np.asarray(value, np.float64)), POINTS)
-        inputs = replace_at(inputs, path, np.repeat(column, len(paths)))
-    each = jnp.tile(jnp.eye(len(paths)), (POINTS, 1))
-
-    @jax.jit
-    def slopes(inputs: Any) -> Any:
-        def seconds(change: Any) -> Any:
-            moved = scale_parameters(inputs, paths, 1.0 + change)
-            return jax.tree.map(jnp.asarray, adding(estimator, moved, recipe))
-
-        return jax.jvp(seconds, (jnp.zeros_like(each),), (each,))
-
-    shaped = jax.tree.map(lambda values: values.reshape(POINTS, len(paths)), slopes(inputs))
-    every, slope = ([np.asarray(some)[:count] for some in values.values()] for values in shaped)
-    own = np.stack([seconds[:, 0] for seconds in every], axis=1)
-    return list(shaped[0]), own, np.stack(slope, axis=1)
+    names, own, along = slopes_of(Numbers(estimator, recipe), inputs, paths)
+    return names, own, along @ np.array(by)
 
 
 # ---- Where another limit takes over -------------------------------------------------------------

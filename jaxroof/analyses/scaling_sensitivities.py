@@ -1,18 +1,16 @@
 """Sensitivities of utilisation, its thresholds and the latency wall to their parameters."""
 
-import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from jaxroof.engine.grid.question import ask
+from jaxroof.engine.sensitivity.derivatives import Numbers, scale_parameters, slopes_of
 from jaxroof.errors import refusal, shown
 from jaxroof.estimators.scaling_limits.limits import Detail, LimitsInputs, LimitsRecipe, limits
-from jaxroof.records import field_at, get_at, replace_at
+from jaxroof.records import field_at
 
 RESULTS = ("relative_utilisation", "threshold_80", "threshold_50", "wall")
 PARAMETERS = (
@@ -26,7 +24,7 @@ PARAMETERS = (
     "width",
     "pod_size",
 )
-RECIPE = LimitsRecipe(detail=Detail.THRESHOLDS)
+ASKED = Numbers(limits, LimitsRecipe(detail=Detail.THRESHOLDS), RESULTS)
 
 
 def sensitivities(
@@ -50,41 +48,23 @@ def sensitivities(
     inputs, paths = ask(limits, inputs).inputs, tuple(parameters)
     for path in paths:
         field_at(inputs, path)
-    each, still = np.eye(len(paths)), np.zeros((len(paths), len(paths)))
-    rows = np.concatenate([1.0 + move * each for move in (0.0, -change, change)])
-    values, along = _solve(paths, inputs, rows, np.concatenate([each, still, still]))
-    alone, low, high = np.split(np.asarray(values), 3, axis=1)
-    here, slopes = alone[:, 0], np.asarray(along)[:, : len(paths)]
-    reach = np.log((1.0 + change) / (1.0 - change))
-    there = here[:, None] > 0.0
-    safe = np.where(there, here[:, None], 1.0)
-    both = (low > 0.0) & (high > 0.0)
+    each = np.eye(len(paths))
+    factors = np.concatenate([np.ones((1, len(paths))), 1.0 - change * each, 1.0 + change * each])
+    _, values, along = slopes_of(ASKED, scale_parameters(inputs, paths, factors), paths)
+    here, low, high = values[0], *np.split(values[1:].T, 2, axis=1)
+    there, both = here[:, None] > 0.0, (low > 0.0) & (high > 0.0)
     ratio = np.where(both, high, 1.0) / np.where(both, low, 1.0)
+    reach = np.log((1.0 + change) / (1.0 - change))
     dims = ("result", "parameter")
     found = {
         "value": (("result",), here),
-        "elasticity": (dims, np.where(there, slopes / safe, np.nan)),
+        "elasticity": (
+            dims,
+            np.where(there, along[0] / np.where(there, here[:, None], 1.0), np.nan),
+        ),
         "solved": (dims, np.where(both, np.log(ratio) / reach, np.nan)),
         "low": (dims, low),
         "high": (dims, high),
     }
     coordinates = {"result": list(RESULTS), "parameter": list(paths)}
     return xr.Dataset(found, coordinates, {"estimator": limits.name, "change": change})
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _solve(paths: tuple[str, ...], inputs: Any, rows: Any, ways: Any) -> tuple[Any, Any]:
-    """Return all results, one column per row of factors, and their slopes along a direction.
-
-    Rows run one after the other, as does the search behind a result: one program to compile.
-    """
-
-    def results(factors: Any) -> jax.Array:
-        moved = inputs
-        for number, path in enumerate(paths):
-            moved = replace_at(moved, path, get_at(moved, path) * factors[number])
-        report = limits.evaluate(moved, RECIPE)
-        return jnp.stack([jnp.asarray(getattr(report, name)) for name in RESULTS])
-
-    values, slopes = jax.lax.map(lambda row: jax.jvp(results, row[:1], row[1:]), (rows, ways))
-    return values.T, slopes.T

@@ -15,8 +15,7 @@ from jaxroof.engine.search.candidates import InputsKey, prepare_plans, read_path
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.driver import best_plans
 from jaxroof.engine.search.problem import SearchProblem, check_search
-from jaxroof.engine.sensitivity.derivatives import slopes
-from jaxroof.engine.sensitivity.moved_inputs import scale_parameters, with_slopes
+from jaxroof.engine.sensitivity.derivatives import scale_parameters, slopes, with_slopes
 from jaxroof.errors import InputError, refusal, shown, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.records import checked_values, field_at, get_at, is_quantity, leaves

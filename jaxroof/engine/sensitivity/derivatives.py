@@ -1,36 +1,149 @@
-"""Exact slopes of a result at many points, to both sides of a kink.
+"""Exact slopes of results at many points, to both sides of a kink.
 
 Dual numbers give them in NumPy where there are few points, compiled programs where there are many.
 """
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxroof.dual import slope_of, value_of
+from jaxroof.dual import Dual, slope_of, value_of
 from jaxroof.engine.grid.axes import column_length
+from jaxroof.engine.grid.chunks import pad_points
 from jaxroof.engine.grid.evaluate import iter_pieces
 from jaxroof.engine.grid.executor import NUMPY, executor_of
-from jaxroof.engine.sensitivity.moved_inputs import scale_parameters, with_slopes
 from jaxroof.estimator import Estimator
-from jaxroof.records import field_at, leaves, replace_at
-from jaxroof.structure import results
+from jaxroof.records import field_at, get_at, replace_at
+from jaxroof.structure import map_numbers, results
 
 CELLS = 1 << 16  # values and slopes that NumPy computes at a time
-FEW = 64  # points of which a program is compiled for all directions
+ROOMS = (64, 4096)  # points of a call of a program: few shapes, so few compiles
 EPSILON = 1e-10  # relative to a parameter: a point closer to a kink than this counts as on it
 SAME = 1e-6  # relative to the result: slopes that differ by less count as equal
 SLIGHT = 1e-8  # relative to the result: least jump, all parameters moved, of a kink
 
 
-class OneSided(NamedTuple):
-    """A result and its one-sided slopes, d value / d ln(parameter)."""
+def scale_parameters(inputs: Any, paths: Sequence[str], factors: Any) -> Any:
+    """Return the inputs with each parameter times its factor [..., parameter]."""
+    for number, path in enumerate(paths):
+        inputs = replace_at(inputs, path, get_at(inputs, path) * factors[..., number])
+    return inputs
 
-    value: np.ndarray  # [points]
-    above: np.ndarray  # [points, parameters], for an increase of the parameter
-    below: np.ndarray  # [points, parameters], for a decrease
-    tie: np.ndarray  # [points, parameters], true where they differ: the point lies on a kink
+
+def with_slopes(inputs: Any, paths: Sequence[str], ways: np.ndarray) -> Any:
+    """Return inputs whose parameters carry their slopes along ways.
+
+    Leaves are numbers or columns of one length; slopes are those with ln(parameter). Ways are
+    [way, parameter], or [way, parameter, point].
+    """
+    ways = ways if ways.ndim == 3 else ways[..., None]
+    for number, path in enumerate(paths):
+        value = np.asarray(get_at(inputs, path), np.float64)
+        value = value if value.ndim else value[None]
+        inputs = replace_at(inputs, path, Dual(value, ways[:, number] * value))
+    return inputs
+
+
+@dataclasses.dataclass(frozen=True)
+class Numbers:
+    """Some results of an estimator, or, without names, the contributions to its objective."""
+
+    estimator: Estimator
+    recipe: Any
+    names: tuple[str, ...] = ()
+
+    def __call__(self, inputs: Any) -> Mapping[str, Any]:
+        """Return the numbers by name; contributions by displayed name.
+
+        Contributions are those of the estimator; else the parts of the objective in its report, or
+        the objective itself.
+        """
+        estimator, aim = self.estimator, self.estimator.objective
+        if not self.names and estimator.contributions is not None:
+            return dict(estimator.contributions(inputs, self.recipe))
+        report = estimator.evaluate_checked(inputs, self.recipe)
+        found = results(report)
+        if self.names:
+            return {name: found[name] for name in self.names}
+        fields = dataclasses.fields(report)
+        parts = [f for f in fields if f.metadata["part_of"] == aim]
+        return {
+            f.metadata["words"] or f.metadata["symbol"] or f.name.replace("_", " "): found[f.name]
+            for f in parts or [f for f in fields if f.name == aim]
+        }
+
+
+def slopes_of(
+    asked: Numbers, inputs: Any, paths: Sequence[str], ways: np.ndarray | None = None
+) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """Return numbers and their slopes d value / d ln(parameter) at every point.
+
+    Leaves of ``inputs``, the plan's included, are scalars or columns of one length. ``ways``
+    [way, parameter] holds directions, [way, parameter, point] such of each point; slopes are taken
+    along them instead of along each parameter.
+    Returns: names, values [points, names], slopes [points, names, ways].
+    """
+    ways = np.eye(len(paths)) if ways is None else ways
+    estimator, count = asked.estimator, column_length(inputs)
+    each = 1 + len(ways)
+    by_numpy = executor_of(estimator, asked.recipe, inputs, count * each) == NUMPY
+    if by_numpy:
+        room = max(1, CELLS // each)
+    else:
+        asked = dataclasses.replace(asked, recipe=estimator.sized_recipe(inputs, asked.recipe))
+        sizing = estimator.sizing
+        most = ROOMS[-1] if sizing is None else sizing.batch(asked.recipe)
+        room = min([most, *(size for size in ROOMS if size >= min(count, most))])
+    names: list[str] = []
+    values, along = [], []
+    for start, (size, piece) in enumerate(iter_pieces(inputs, count, room)):
+        here = ways[..., start * room : start * room + size] if ways.ndim == 3 else ways
+        way = _by_numpy if by_numpy else _compiled
+        found = way(asked, piece, tuple(paths), here, size if by_numpy else room)
+        names = list(found)
+        values.append(np.stack([value[:size] for value, _ in found.values()], axis=1))
+        along.append(np.stack([slope.T[:size] for _, slope in found.values()], axis=1))
+    return names, np.concatenate(values), np.concatenate(along)
+
+
+Found = dict[str, tuple[np.ndarray, np.ndarray]]  # by name: values [point], slopes [way, point]
+
+
+def _by_numpy(
+    asked: Numbers, inputs: Any, paths: tuple[str, ...], ways: np.ndarray, size: int
+) -> Found:
+    with np.errstate(all="ignore"):
+        found = asked(with_slopes(inputs, paths, ways))
+    return {
+        name: (
+            np.broadcast_to(value_of(value), (size,)),
+            np.broadcast_to(slope_of(value), (len(ways), size)),
+        )
+        for name, value in found.items()
+    }
+
+
+def _compiled(
+    asked: Numbers, inputs: Any, paths: tuple[str, ...], ways: np.ndarray, size: int
+) -> Found:
+    from jaxroof.engine.grid.compiled import slopes_jit
+
+    def padded(leaf: Any) -> Any:
+        column = np.asarray(leaf, np.float64)
+        return pad_points(column, size) if column.ndim else column
+
+    if ways.ndim == 3:
+        ways = np.pad(ways, [(0, 0), (0, 0), (0, size - ways.shape[-1])])
+    values, slopes = slopes_jit(asked, paths, map_numbers(padded, inputs), ways)
+    return {
+        name: (
+            np.broadcast_to(values[name], (size,)),
+            np.broadcast_to(np.reshape(slopes[name], (len(ways), -1)), (len(ways), size)),
+        )
+        for name in values
+    }
 
 
 def slopes(
@@ -41,38 +154,21 @@ def slopes(
     name: str,
     ways: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return a result and its slopes d value / d ln(parameter) at every point.
+    """Return one result [points] and its slopes [points, ways], as ``slopes_of``.
 
-    Leaves of ``inputs``, the plan's included, are scalars or columns of one length. On a kink the
-    slope is that of one side (see ``one_sided_slopes``). ``ways`` [way, parameter] holds
-    directions; slopes are taken along them instead of along each parameter.
-    Returns: value [points], slopes [points, parameters].
+    On a kink the slope is that of one side (see ``one_sided_slopes``).
     """
-    ways = np.eye(len(paths)) if ways is None else ways
-    count = column_length(inputs)
-    if executor_of(estimator, recipe, inputs, count * (1 + len(ways))) == NUMPY:
-        return _by_numpy(estimator, recipe, inputs, paths, name, ways, count)
-    from jaxroof.engine.sensitivity import compiled_slopes
-
-    return compiled_slopes.slopes(estimator, recipe, inputs, paths, name, ways)
+    _, value, slope = slopes_of(Numbers(estimator, recipe, (name,)), inputs, paths, ways)
+    return value[:, 0], slope[:, 0]
 
 
-def _by_numpy(
-    estimator: Estimator,
-    recipe: Any,
-    inputs: Any,
-    paths: Sequence[str],
-    name: str,
-    ways: np.ndarray,
-    count: int,
-) -> tuple[np.ndarray, np.ndarray]:
-    values, each = [], []
-    for size, piece in iter_pieces(inputs, count, max(1, CELLS // (1 + len(ways)))):
-        moved = with_slopes(piece, paths, ways)
-        found = results(estimator.evaluate_checked(moved, recipe))[name]
-        values.append(np.broadcast_to(value_of(found), (size,)))
-        each.append(np.broadcast_to(slope_of(found), (len(ways), size)).T)
-    return np.concatenate(values), np.concatenate(each)
+class OneSided(NamedTuple):
+    """A result and its one-sided slopes, d value / d ln(parameter)."""
+
+    value: np.ndarray  # [points]
+    above: np.ndarray  # [points, parameters], for an increase of the parameter
+    below: np.ndarray  # [points, parameters], for a decrease
+    tie: np.ndarray  # [points, parameters], true where they differ: the point lies on a kink
 
 
 def one_sided_slopes(
@@ -86,58 +182,33 @@ def one_sided_slopes(
     a real number but not moved, since its quotients would round to another whole number. It has
     one slope.
     """
+    count = column_length(inputs)
     free = np.array([not field_at(inputs, path).metadata["whole"] for path in paths])
     way = free * (1.0 + np.arange(len(paths)) / len(paths))
-    value, slope, jump = _slopes_and_jump(estimator, recipe, inputs, paths, name, way)
+
+    def moved(rows: np.ndarray, steps: np.ndarray, *ways: np.ndarray) -> np.ndarray:
+        beside = scale_parameters(_taken(inputs, rows, count), paths, 1.0 + EPSILON * steps)
+        return slopes(estimator, recipe, beside, paths, name, *ways)[1]
+
+    value, slope = slopes(estimator, recipe, inputs, paths, name)
+    sides = np.repeat([-1.0, 1.0], count)[:, None]
+    before, behind = np.split(moved(np.tile(np.arange(count), 2), sides * way, way[None])[:, 0], 2)
     above, below = slope.copy(), slope.copy()
     scale = np.maximum(np.abs(value), np.finfo(float).tiny)
-    ridge = np.flatnonzero(jump > SLIGHT * scale)
+    ridge = np.flatnonzero(np.abs(behind - before) > SLIGHT * scale)
     if len(ridge):
         own = np.flatnonzero(free)
-        some = _taken(inputs, np.repeat(ridge, len(own)), len(value))
-        one = EPSILON * np.tile(np.eye(len(paths))[own], (len(ridge), 1))
+        one = np.tile(np.eye(len(paths))[own], (len(ridge), 1))
         for side, sign in ((above, 1.0), (below, -1.0)):
-            moved = scale_parameters(some, paths, 1.0 + sign * one)
-            each = slopes(estimator, recipe, moved, paths, name)[1]
+            each = moved(np.repeat(ridge, len(own)), sign * one)
             each = each.reshape(len(ridge), len(own), len(paths))
             side[np.ix_(ridge, own)] = each[:, np.arange(len(own)), own]
     tie = np.abs(above - below) > SAME * scale[:, None]
     return OneSided(value, np.where(tie, above, slope), np.where(tie, below, slope), tie)
 
 
-def _slopes_and_jump(
-    estimator: Estimator, recipe: Any, inputs: Any, paths: Sequence[str], name: str, way: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return a result, its slopes, and how much that along a direction changes across each point.
-
-    Few points are asked for together with those on either side: one call costs less than three.
-    """
-    count, sides = column_length(inputs), np.array([0.0, -1.0, 1.0])
-    if len(sides) * count <= FEW:
-        moved = _taken(inputs, np.tile(np.arange(count), len(sides)), count)
-        factors = 1.0 + EPSILON * np.repeat(sides, count)[:, None] * way
-        moved = scale_parameters(moved, paths, factors)
-        values, each = slopes(estimator, recipe, moved, paths, name)
-        here, before, behind = np.split(each, len(sides))
-        return values[:count], here, np.abs((behind - before) @ way)
-    value, slope = slopes(estimator, recipe, inputs, paths, name)
-    before, behind = (
-        slopes(
-            estimator,
-            recipe,
-            scale_parameters(inputs, paths, 1.0 + sign * EPSILON * way),
-            paths,
-            name,
-            way[None],
-        )[1][:, 0]
-        for sign in sides[1:]
-    )
-    return value, slope, np.abs(behind - before)
-
-
 def _taken(inputs: Any, rows: np.ndarray, count: int) -> Any:
     """Return the inputs at some of their points."""
-    for path, _, value in list(leaves(inputs)):
-        column = np.broadcast_to(np.asarray(value, np.float64), (count,))
-        inputs = replace_at(inputs, path, column[rows])
-    return inputs
+    return map_numbers(
+        lambda leaf: np.broadcast_to(np.asarray(leaf, np.float64), (count,))[rows], inputs
+    )

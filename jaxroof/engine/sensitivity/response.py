@@ -13,8 +13,8 @@ from jaxroof.engine.search.candidates import read_paths
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.pareto import pareto
 from jaxroof.engine.search.problem import SearchProblem, check_search
+from jaxroof.engine.sensitivity.derivatives import with_slopes
 from jaxroof.engine.sensitivity.elasticities import known_parameters
-from jaxroof.engine.sensitivity.moved_inputs import with_slopes
 from jaxroof.engine.sensitivity.parameter_lanes import (
     cost_of,
     plans_that_fit,

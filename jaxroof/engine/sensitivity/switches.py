@@ -1,8 +1,21 @@
 """All switches of the best plan: one machine swept along each parameter.
 
-Each parameter is multiplied by factors, with one lane for each factor. A plan's cost is monotone
-along a parameter, so few plans can win between two lanes. Where costs are convex, those that the
-envelope cannot rule out are evaluated exactly; else switches are seen at the factors.
+Each parameter is multiplied by factors, with one lane for each factor; a cell lies between two of
+them. A plan's cost is monotone along a parameter, so few plans can win in a cell. Where the costs
+are not convex, the best plans of every lane are known, and where the costs of two in turn cross.
+
+Where the cost of each plan is convex along a parameter (or its reciprocal), switches are those of
+the lower envelope, exactly. In a cell a cost lies below its chord and above its supporting lines at
+both ends. A plan can win inside only where its supporting lines pass below the chords of both plans
+that win at the ends. All others are dropped. If no plan's lines pass below, including those of the
+two winners, the cell is settled: the first winner is best up to where the two chords cross, and the
+last from there on. Any other cell is cut where a plan may come lowest (at a kink or a crossing,
+where there is one), and the plans that are left are evaluated there. The line through two lanes
+before a cell, or behind it, is a supporting line too, so the first pass needs no slopes.
+
+Plans are sorted; ties within 1e-12 go to the first one, as in a search. Plans that tie at both ends
+of a cell and at its cut, in costs and in slopes, are one plan: no cut would ever tell them apart.
+Rounds and open cells are bounded; what is then left open is cut at the crossing and counted.
 """
 
 from collections.abc import Sequence
@@ -10,35 +23,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxroof.engine.grid.executor import NUMPY
-from jaxroof.engine.search.candidates import PreparedPlans, subset
+from jaxroof.engine.search.candidates import PreparedPlans
 from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.engine.sensitivity.best_at_factors import best_at_factors
-from jaxroof.engine.sensitivity.envelope import (
-    Cells,
-    CellWinners,
-    Intervals,
-    changes,
-    envelope,
-    first_contenders,
-    split_at_crossing,
-)
-from jaxroof.engine.sensitivity.parameter_lanes import (
-    ParameterLanes,
-    costs_and_slopes,
-    costs_at,
-    parameter_lanes,
-    plan_costs,
-    share_saved,
-)
+from jaxroof.engine.sensitivity.parameter_lanes import ParameterLanes, share_saved
 from jaxroof.errors import InputError
 from jaxroof.estimator import TIE
 from jaxroof.records import field_at, get_at
 
 EXACT, SAMPLED = "exact", "sampled"
 SOME = 64  # plans that are checked first
-CUTS, PARTS = 10, 16  # a logarithmic cell is cut so often into so many: its switch to rounding
+HALVINGS = 40  # of the logarithms of a cell, where two costs cross in it
 SLACK = 1e-12  # relative to a cost: allowance for rounding
+NARROW = 1e-14  # relative width of a cell that is not cut any further
+EDGE = 1e-9  # share of a cell: a cut closer to an end is moved to the middle
+ROUNDS = 64  # limit on rounds of cuts; some ten are needed
+CELLS = 1 << 13  # limit on open cells; some hundred are needed
 
 
 class BestPlans(NamedTuple):
@@ -49,7 +49,7 @@ class BestPlans(NamedTuple):
     cost: np.ndarray
     kept: np.ndarray  # cost of the current plan
     today: int  # position of the current plan
-    open: int = 0  # intervals between two places that were not searched to the end
+    open: int = 0  # cells that were not searched to the end
 
     def by_factor(self, column: np.ndarray) -> np.ndarray:
         """Reorder a column from (parameter, place) to (parameter, factor), without its margin."""
@@ -75,6 +75,23 @@ class Switches(NamedTuple):
 NOTHING = Switches(*(np.zeros(0, kind) for kind in (int, float, int, float, float, float)))
 
 
+class Intervals(NamedTuple):
+    """Intervals of each parameter and the best plan of each, sorted by row and place."""
+
+    row: np.ndarray
+    place: np.ndarray  # where the interval begins
+    plan: np.ndarray
+    start: np.ndarray  # of the cell that the interval comes from
+
+    def some(self, which: np.ndarray) -> "Intervals":
+        """Return the selected intervals."""
+        return Intervals(*(column[which] for column in self))
+
+
+class NotConvex(InputError):
+    """A cost is not convex along a parameter, so that switches between factors may hide."""
+
+
 def best_plans(
     question: SearchProblem, ready: PreparedPlans, paths: Sequence[str], factors: np.ndarray
 ) -> tuple[ParameterLanes, BestPlans, Intervals, str]:
@@ -83,20 +100,15 @@ def best_plans(
     Where costs are not convex and the estimator bounds them, the lanes have the best plans alone.
     """
     estimator = question.estimator
-    bounded = estimator.lower_bound is not None and question.objective == estimator.objective
-    executor = NUMPY if bounded else None
-    count = len(ready.plans[0])
+    lanes = ParameterLanes(question, ready, tuple(paths), factors)
     try:
-        few = subset(ready, [np.unique(np.linspace(0, count - 1, SOME).astype(int))])
-        some = parameter_lanes(question, few, paths, factors, executor)
-        for _, cost in plan_costs(some, np.arange(len(some))):
-            _check(some, _turned(_ways(cost), cost))
-        lanes = parameter_lanes(question, ready, paths, factors, executor)
+        first = np.unique(np.linspace(0, len(lanes) - 1, SOME).astype(int))
+        for _, cost in lanes.some(first).every():
+            _check(lanes, _turned(_ways(cost), cost))
         return lanes, *_exact(lanes), EXACT
     except NotConvex:
-        if bounded:
-            ready = subset(ready, [best_at_factors(question, ready, paths, factors)])
-        lanes = parameter_lanes(question, ready, paths, factors, executor)
+        if estimator.lower_bound is not None and question.objective == estimator.objective:
+            lanes = lanes.some(best_at_factors(question, ready, paths, factors))
         return lanes, *_sampled(lanes), SAMPLED
 
 
@@ -108,7 +120,7 @@ def _contenders(lanes: ParameterLanes) -> tuple[np.ndarray, np.ndarray]:
     """
     plans, costs = np.zeros(0, int), np.zeros((0, len(lanes.paths), len(lanes.factors)))
     least = np.full(costs.shape[1:], np.inf)
-    for some, cost in plan_costs(lanes, np.arange(len(lanes))):
+    for some, cost in lanes.every():
         least = np.minimum(least, cost.min(axis=0))
         plans, costs = np.concatenate([plans, some]), np.concatenate([costs, cost])
         high = np.maximum(least[:, 1:], least[:, :-1]) * (1.0 + TIE)
@@ -125,74 +137,6 @@ def _ways(cost: np.ndarray) -> np.ndarray:
 def _turned(way: np.ndarray, cost: np.ndarray) -> np.ndarray:
     """Reorder costs (..., parameter, factor) from factors to places, or from places to factors."""
     return np.where(way[:, None] < 0, cost[..., ::-1], cost)
-
-
-def _best(way: np.ndarray, plan: np.ndarray, cost: np.ndarray) -> tuple[BestPlans, np.ndarray]:
-    """Return the best plans of all lanes, and their numbers among those given."""
-    least = cost.min(axis=0)
-    first = np.argmax(cost <= least + TIE * np.abs(least), axis=0)
-    won = np.take_along_axis(cost, first[None], axis=0)[0]
-    today = int(first[0, first.shape[1] // 2])
-    return BestPlans(way, plan[first], won, cost[today], int(plan[today])), first
-
-
-def _exact(lanes: ParameterLanes) -> tuple[BestPlans, Intervals]:
-    """Return the best plans of all lanes, and the intervals of each best plan between them.
-
-    Raises: NotConvex.
-    """
-    plan, cost = _contenders(lanes)
-    way = _ways(cost)
-    cost = _turned(way, cost)
-    _check(lanes, cost)
-    best, first = _best(way, plan, cost)
-    row, count = np.arange(len(first))[:, None], first.shape[1]
-    a, b = np.arange(1, count - 2), np.arange(2, count - 1)  # the ends of the cells
-    known = (cost[first[:, won], row, at] for won in (a, b) for at in (a, b))
-    reign = CellWinners(best.plan[:, a], best.plan[:, b], *known)
-    which, rows, cell = np.nonzero(first_contenders(lanes.factors, plan, cost, reign))
-    won, left = _settled(lanes, way, reign, rows * len(a) + cell, plan[which])
-    return best._replace(open=left), won
-
-
-def _sampled(lanes: ParameterLanes) -> tuple[BestPlans, Intervals]:
-    """Return the same where costs are not convex: switches are where the costs of two plans cross.
-
-    The best plan of every lane is exact; one that is best only between two lanes is not seen.
-    """
-    plan, cost = _contenders(lanes)
-    best, _ = _best(np.ones(len(lanes.paths), int), plan, cost)
-    factors, rows = lanes.factors, len(lanes.paths)
-    row, cell = (place.ravel() for place in np.indices((rows, len(factors) - 3)))
-    cell = cell + 1
-    first, last = best.plan[row, cell], best.plan[row, cell + 1]
-    low, high = np.log(factors[cell]), np.log(factors[cell + 1])
-    cut = np.exp(low)
-    other = np.flatnonzero(first != last)
-    if len(other):
-        a, width = low[other], high[other] - low[other]
-        plans = np.concatenate([first[other], last[other]])
-        plans, moved = (np.tile(some, PARTS - 1) for some in (plans, np.tile(row[other], 2)))
-        part = np.arange(1, PARTS)[:, None] / PARTS
-        for _ in range(CUTS):
-            factor = np.tile(np.exp(a + width * part), 2).ravel()
-            crossed = costs_at(lanes, plans, moved, factor)
-            before, behind = np.split(crossed.reshape(len(part), -1), 2, 1)
-            ahead = np.vstack([behind < before, np.ones(len(a), bool)])
-            a, width = a + width * (ahead.argmax(axis=0) / PARTS), width / PARTS
-        cut[other] = np.exp(a + 0.5 * width)
-    start = factors[cell]
-    both = Intervals(
-        np.tile(row, 2),
-        np.concatenate([start, np.where(first == last, start, cut)]),
-        np.concatenate([first, last]),
-        np.tile(start, 2),
-    )
-    return best, changes([both])
-
-
-class NotConvex(InputError):
-    """A cost is not convex along a parameter, so that switches between factors may hide."""
 
 
 def _check(lanes: ParameterLanes, cost: np.ndarray) -> None:
@@ -212,36 +156,246 @@ def _check(lanes: ParameterLanes, cost: np.ndarray) -> None:
         raise NotConvex(f"{lanes.question.objective}: {text}")
 
 
-def _settled(
-    lanes: ParameterLanes, way: np.ndarray, reign: CellWinners, pair: np.ndarray, plan: np.ndarray
-) -> tuple[Intervals, int]:
-    """Return the intervals of each best plan, and how many cells are left open.
+def _best(way: np.ndarray, plan: np.ndarray, cost: np.ndarray) -> BestPlans:
+    """Return the best plans of all lanes, ties to the first."""
+    least = cost.min(axis=0)
+    first = np.argmax(cost <= least + TIE * np.abs(least), axis=0)
+    today = int(first[0, first.shape[1] // 2])
+    won = np.take_along_axis(cost, first[None], axis=0)[0]
+    return BestPlans(way, plan[first], won, cost[today], int(plan[today]))
 
-    Arguments: the winners at the ends of all cells, and the plans that may win in each.
+
+def _sampled(lanes: ParameterLanes) -> tuple[BestPlans, Intervals]:
+    """Return the best plans of all lanes, and where the costs of two in turn cross.
+
+    The best plan of every lane is exact; one that is best only between two lanes is not seen.
     """
-    places = lanes.factors
-    rows, count = reign.first.shape
-    cells = Cells(
-        np.repeat(np.arange(rows), count),
-        np.tile(places[1:-2], rows),
-        np.tile(places[2:-1], rows),
+    best = _best(np.ones(len(lanes.paths), int), *_contenders(lanes))
+    factors = lanes.factors[1:-1]
+    rows, cells = (at.ravel() for at in np.indices((len(lanes.paths), len(factors) - 1)))
+    first, last = best.plan[rows, cells + 1], best.plan[rows, cells + 2]
+    other = np.flatnonzero(first != last)
+    cut = factors[cells]
+
+    if len(other):
+        low, high = (np.log(factors[cells[other] + end]) for end in (0, 1))
+        plans, both = np.concatenate([first[other], last[other]]), np.tile(rows[other], 2)
+        for _ in range(HALVINGS):
+            middle = 0.5 * (low + high)
+            before, behind = np.split(lanes.costs(plans, both, np.exp(np.tile(middle, 2))), 2)
+            low, high = np.where(behind < before, (low, middle), (middle, high))
+        cut[other] = np.exp(0.5 * (low + high))
+    return best, changes([_intervals(rows, factors[cells], cut, first, last)])
+
+
+# ---- The envelope of convex costs ---------------------------------------------------------------
+
+
+class Pairs(NamedTuple):
+    """Pairs of a cell and a plan that may win in it, sorted by parameter, place and plan."""
+
+    row: np.ndarray  # of the parameter
+    start: np.ndarray  # of the cell
+    stop: np.ndarray
+    plan: np.ndarray
+    low: np.ndarray  # cost at the start
+    high: np.ndarray  # at the stop
+    rise: np.ndarray  # slope of a supporting line at the start
+    fall: np.ndarray  # at the stop
+
+    def some(self, which: np.ndarray) -> "Pairs":
+        """Return the selected pairs."""
+        return Pairs(*(column[which] for column in self))
+
+    def first(self) -> np.ndarray:
+        """Return the first pair of each cell."""
+        new = (np.diff(self.row, prepend=-1) != 0) | (np.diff(self.start, prepend=-1.0) != 0)
+        return np.flatnonzero(new)
+
+
+def _exact(lanes: ParameterLanes) -> tuple[BestPlans, Intervals]:
+    """Return the best plans of all lanes, and the intervals of each best plan between them.
+
+    Raises: NotConvex.
+    """
+    plan, cost = _contenders(lanes)
+    way = _ways(cost)
+    cost = _turned(way, cost)
+    _check(lanes, cost)
+    won, left = envelope(lanes, way, _all_pairs(lanes.factors, plan, cost))
+    return _best(way, plan, cost)._replace(open=left), won
+
+
+def _all_pairs(places: np.ndarray, plan: np.ndarray, cost: np.ndarray) -> Pairs:
+    """Return every plan in every cell but the outermost, with the lines through the cells beside.
+
+    Arguments: costs [plan, row, place].
+    """
+    slope = np.diff(cost, axis=-1) / np.diff(places)
+    columns = (cost[..., 1:-2], cost[..., 2:-1], slope[..., :-2], slope[..., 2:])
+    row, cell, which = (at.ravel() for at in np.indices((*columns[0].shape[1:], len(plan))))
+    each = (np.moveaxis(column, 0, -1).ravel() for column in columns)
+    return Pairs(row, places[cell + 1], places[cell + 2], plan[which], *each)
+
+
+def envelope(lanes: ParameterLanes, way: np.ndarray, pairs: Pairs) -> tuple[Intervals, int]:
+    """Return the intervals with the best plan of each, from the plans that may win in each cell.
+
+    Returns also how many cells are left open: the best plan is known at their ends alone.
+    """
+
+    def evaluated(some: Pairs, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        turn = way[some.row]
+        cost, slope = lanes.sloped(some.plan, some.row, place**turn)
+        return cost, turn * slope / place
+
+    settled, left, _ = _settled(pairs)
+    won = [settled]
+    (low, rise), (high, fall) = (evaluated(left, place) for place in (left.start, left.stop))
+    left = left._replace(low=low, high=high, rise=rise, fall=fall)
+    for _ in range(ROUNDS):
+        if not 0 < len(left.first()) <= CELLS:
+            break
+        settled, left, middle = _settled(left)
+        won.append(settled)
+        cost, slope = evaluated(left, middle)
+        new = ~_repeated(left, cost, slope)
+        left, middle, cost, slope = left.some(new), middle[new], cost[new], slope[new]
+        below = left._replace(stop=middle, high=cost, fall=slope)
+        above = left._replace(start=middle, low=cost, rise=slope)
+        left = Pairs(*(np.concatenate(both) for both in zip(below, above, strict=True)))
+        left = left.some(np.lexsort((left.plan, left.start, left.row)))
+    if len(left.plan):
+        first, last = (_winners(left, cost) for cost in (left.low, left.high))
+        won.append(_split(left, first, last))
+    return changes(won), len(left.first())
+
+
+def _settled(pairs: Pairs) -> tuple[Intervals, Pairs, np.ndarray]:
+    """Return the intervals of settled cells, the pairs of others that may win, and their cuts."""
+    if not len(pairs.plan):
+        return (
+            Intervals(*(np.zeros(0, kind) for kind in (int, float, int, float))),
+            pairs,
+            pairs.start,
+        )
+    first = pairs.first()
+    cell = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(pairs.plan))))
+    one, two = (_winners(pairs, cost) for cost in (pairs.low, pairs.high))
+    depth, share = _gap(pairs, pairs.some(one[cell]), pairs.some(two[cell]))
+    at = np.arange(len(cell))
+    keep = (depth > 0.0) | (at == one[cell]) | (at == two[cell])
+    deepest = np.maximum.reduceat(depth, first)
+    done = (deepest <= 0.0) | (np.add.reduceat(keep, first, dtype=int) == 1)
+    done |= (pairs.stop - pairs.start <= NARROW * pairs.stop)[first]
+    cut = share[_first(depth == deepest[cell], first)][cell]
+    cut = np.where((cut > EDGE) & (cut < 1.0 - EDGE), cut, 0.5)
+    middle = pairs.start + cut * (pairs.stop - pairs.start)
+    left = keep & ~done[cell]
+    return _split(pairs, one[done], two[done]), pairs.some(left), middle[left]
+
+
+def _gap(pairs: Pairs, one: Pairs, two: Pairs) -> tuple[np.ndarray, np.ndarray]:
+    """Return a bound on how far plans may come below the winners of their cells, and where.
+
+    The bound is at most 0 for a plan that cannot win. The place is a share of the cell.
+    """
+    length = pairs.stop - pairs.start
+    rise, fall = pairs.rise * length, pairs.fall * length
+    bend = fall - rise
+    meeting = (fall - (pairs.high - pairs.low)) / np.where(bend > 0.0, bend, 1.0)
+    meeting = np.where(bend > 0.0, np.clip(meeting, 0.0, 1.0), 0.5)
+
+    def bound(share: np.ndarray) -> np.ndarray:
+        return np.maximum(pairs.low + rise * share, pairs.high - fall * (1.0 - share))
+
+    def chord(of: Pairs, share: np.ndarray) -> np.ndarray:
+        return of.low + (of.high - of.low) * share
+
+    own = chord(pairs, meeting)
+    bent = own - bound(meeting) > TIE * np.abs(own)
+    # an earlier plan (of less need) wins a tie; a plan with a straight cost would do so at an end
+    leaner = bent & ((pairs.plan < one.plan) | (pairs.plan < two.plan))
+    edge = np.where(leaner, 1.0 + TIE, 1.0 - TIE)
+    crossing = _crossing(one, two)
+    depth, other = (
+        edge * np.minimum(chord(one, share), chord(two, share)) - bound(share)
+        for share in (meeting, crossing)
     )
-    order = np.lexsort((plan, pair))
-    pair, plan = pair[order], plan[order]
-    alone = np.bincount(pair, minlength=rows * count) == 1
+    return np.maximum(depth, other), np.where(depth >= other, meeting, crossing)
 
-    def evaluate(
-        plan: np.ndarray, row: np.ndarray, place: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        cost, slope = costs_and_slopes(lanes, plan, row, place ** way[row])
-        return cost, way[row] * slope / place
 
-    flat = CellWinners(*(column.reshape(-1) for column in reign))
-    certain = split_at_crossing(cells.some(alone), CellWinners(*(column[alone] for column in flat)))
-    number = np.cumsum(~alone) - 1
-    left = ~alone[pair]
-    others, left_open = envelope(cells.some(~alone), number[pair[left]], plan[left], evaluate)
-    return changes([certain, *others]), left_open
+def _crossing(one: Pairs, two: Pairs) -> np.ndarray:
+    """Return where the chords of winners cross, as a share of the cell; 0.5 where they coincide."""
+    before, behind = np.maximum(two.low - one.low, 0.0), np.maximum(one.high - two.high, 0.0)
+    both = before + behind
+    return np.where(both > 0.0, before / np.where(both > 0.0, both, 1.0), 0.5)
+
+
+def _split(pairs: Pairs, first: np.ndarray, last: np.ndarray) -> Intervals:
+    """Return the intervals of cells: the last winner follows the first at the crossing."""
+    one, two = pairs.some(first), pairs.some(last)
+    cut = one.start + _crossing(one, two) * (one.stop - one.start)
+    return _intervals(one.row, one.start, cut, one.plan, two.plan)
+
+
+def _repeated(pairs: Pairs, cost: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    """Return which plans tie with the best one at the cut of their cell, there and at both ends.
+
+    Arguments: costs and slopes at the cuts.
+    """
+    first = pairs.first()
+    count = np.diff(np.append(first, len(cost)))
+    best = np.repeat(_winners(pairs, cost), count) if len(cost) else np.zeros(0, int)
+    same = np.arange(len(best)) != best
+    for value in (pairs.low, pairs.high, cost):
+        same &= np.abs(value - value[best]) <= TIE * np.abs(value)
+    for value in (pairs.rise, pairs.fall, slope):
+        same &= np.abs(value - value[best]) * (pairs.stop - pairs.start) <= TIE * np.abs(cost)
+    return same
+
+
+def _winners(pairs: Pairs, cost: np.ndarray) -> np.ndarray:
+    """Return the pair of least cost of each cell, ties to the first plan."""
+    first = pairs.first()
+    least = np.minimum.reduceat(cost, first)
+    enough = np.repeat(least + TIE * np.abs(least), np.diff(np.append(first, len(cost))))
+    return _first(cost <= enough, first)
+
+
+def _first(holds: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """Return the first pair of each cell for which something holds."""
+    count = len(holds)
+    return np.minimum.reduceat(np.where(holds, np.arange(count), count - 1), first)
+
+
+def _intervals(
+    row: np.ndarray, start: np.ndarray, cut: np.ndarray, first: np.ndarray, last: np.ndarray
+) -> Intervals:
+    """Return the intervals of cells whose last winner follows the first at a cut."""
+    places = np.stack([start, np.where(first == last, start, cut)], axis=1).ravel()
+    plans = np.stack([first, last], axis=1).ravel()
+    return Intervals(np.repeat(row, 2), places, plans, np.repeat(start, 2))
+
+
+def changes(won: Sequence[Intervals]) -> Intervals:
+    """Return where the best plan of each row changes; a row's first interval is where it begins.
+
+    Intervals no wider than rounding are dropped, except next to place 1, the current value.
+    """
+    whole = Intervals(*(np.concatenate(columns) for columns in zip(*won, strict=True)))
+    whole = _different(whole.some(np.lexsort((whole.start, whole.row))))  # stable
+    alike = (np.diff(whole.row) == 0) & (np.diff(whole.start >= 1.0) == 0)
+    close = alike & (np.diff(whole.place) <= TIE * whole.place[1:])
+    return _different(whole.some(np.append(~close, True)))
+
+
+def _different(whole: Intervals) -> Intervals:
+    """Return the intervals whose plan differs from the one before."""
+    return whole.some(np.append(True, (np.diff(whole.row) != 0) | (np.diff(whole.plan) != 0)))
+
+
+# ---- Switches -----------------------------------------------------------------------------------
 
 
 def switches(lanes: ParameterLanes, best: BestPlans, won: Intervals) -> Switches:
@@ -263,7 +417,7 @@ def switches(lanes: ParameterLanes, best: BestPlans, won: Intervals) -> Switches
     row, factor, until, plan = won.row[at][order], factor[order], until[order], plan[order]
     today = np.full(len(row), best.today)
     plans, factors = np.concatenate([plan, plan, today]), np.concatenate([factor, until, until])
-    there, later, kept = np.split(costs_at(lanes, plans, np.tile(row, 3), factors), 3)
+    there, later, kept = np.split(lanes.costs(plans, np.tile(row, 3), factors), 3)
     return Switches(row, factor, plan, until, cost=there, gain=share_saved(later, kept))
 
 

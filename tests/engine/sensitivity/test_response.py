@@ -13,7 +13,7 @@ import pytest
 
 import jaxroof as jr
 from jaxroof.engine.grid.evaluate import evaluate_points
-from jaxroof.engine.sensitivity import envelope
+from jaxroof.engine.sensitivity import switches
 from jaxroof.errors import InputError
 from jaxroof.estimator import Candidates
 from jaxroof.estimators.mlp_pipeline.step import pipeline
@@ -245,14 +245,15 @@ def one_accelerator() -> jr.TrainingInputs:
 @pytest.fixture
 def open_cells(monkeypatch):
     """Return a list that gets the number of cells of each round."""
-    seen, cut = [], envelope._round
+    seen, settled = [], switches._settled
 
-    def counted(left, evaluate):
-        seen.append(len(left.cells.row))
+    def counted(pairs):
+        found = settled(pairs)
+        seen.append(len(found[1].first()))
         assert seen[-1] < 4096
-        return cut(left, evaluate)
+        return found
 
-    monkeypatch.setattr(envelope, "_round", counted)
+    monkeypatch.setattr(switches, "_settled", counted)
     return seen
 
 
@@ -272,7 +273,7 @@ def test_rounds_and_cells_are_bounded_and_what_is_left_open_is_counted(bound, un
     """What wins at the ends of an open cell is exact; what wins inside alone is not seen."""
     question = asked(THIN)
     whole = jr.response(lines, question)
-    monkeypatch.setattr(envelope, bound, 1)
+    monkeypatch.setattr(switches, bound, 1)
     data = jr.response(lines, question)
     assert data.attrs["switches_open"] > 0 == whole.attrs["switches_open"]
     assert data.sizes["switch"] == whole.sizes["switch"] - unseen

@@ -6,7 +6,7 @@ from measured_steps import CHIPS, rows, steps
 
 from jaxroof.catalog.chip import SharedConstants
 from jaxroof.dual import slope_of, value_of
-from jaxroof.engine.sensitivity.moved_inputs import with_slopes
+from jaxroof.engine.sensitivity.derivatives import with_slopes
 from jaxroof.estimators.training.step_time import plan_time
 from jaxroof.records import get_at, leaves, replace_at
 
