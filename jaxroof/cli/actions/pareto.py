@@ -32,8 +32,8 @@ def pareto_command(*, days: str | None, gain: str, **options: Any) -> int:
     data.attrs["title"] = f"{asked.question}: what more memory buys"
     if not data.sizes["step_number"]:
         check_legal(asked.asked_of, None, axes=axes, where=asked.rules, settings=asked.settings)
-    data.attrs |= {"sizes": json.dumps(sizes), "gain": worth}
-    data.attrs |= {} if most_days is None else {"most_days": most_days}
+    data.attrs |= {"sizes": json.dumps(sizes), "gain": str(worth)}
+    data.attrs |= {} if most_days is None else {"most_days": str(most_days)}
     write_or_draw(output, data, lambda plots: plots.staircase(data, most_days))
     say_all(answer(data))
     report_written(output)

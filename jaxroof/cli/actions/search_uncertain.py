@@ -52,7 +52,7 @@ def uncertain_command(file: str, asked: SearchOptions, dry_run: bool = False) ->
         f"{asked.question}: {aim} in {data.sizes['draw']:,} draws of what is uncertain"
     )
     today = search(asked.asked_of, None, where=asked.rules, settings=first)
-    data.attrs |= {"spread": spread_words(today), "top": top}
+    data.attrs |= {"spread": spread_words(today), "top": str(top)}
     plain = output is not None and pathlib.Path(output).suffix == CSV
     write_or_draw(output, views.columns(data) if plain else data, lambda plots: plots.draw(data))
     say_all(answer(data))

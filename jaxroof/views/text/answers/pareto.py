@@ -22,7 +22,8 @@ def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
     for the smallest machine that trains in so many; ``sizes`` are those without a stair too.
     """
     asked = data.attrs
-    gain, most_days = float(asked.get("gain", GAIN)), asked.get("most_days")
+    gain, days = float(asked.get("gain", GAIN)), asked.get("most_days")
+    most_days = None if days is None else float(days)
     sizes = json.loads(asked["sizes"]) if "sizes" in asked else sizes_of(data)
     today, there = data.attrs["estimator"] != "published", data.sizes["step_number"] > 0
     each = {n: data.isel(step_number=np.flatnonzero(data["gpus"].values == n)) for n in sizes}
