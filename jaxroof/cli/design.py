@@ -29,8 +29,7 @@ for each field that money moves, and its [bounds]:
 )
 @click.argument("file", metavar="FILE.toml")
 @click.option("-o", "--output", metavar="FILE", help="A .png .svg .pdf .csv .json or .nc.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
-@shared("quiet", "verbose")
+@shared("json", "quiet", "verbose")
 @click.option("--dry-run", is_flag=True, help="Print plans, memory and time; search nothing.")
 def command(**options: Any) -> None:
     """Print the machine that a budget should buy, its plan and what more money would save."""

@@ -31,12 +31,11 @@ Examples:
     "--span", default="16", show_default=True, metavar="X",
     help="Parameters are moved from 1/X to X times today's.",
 )  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
 @click.option(
     "-o", "--output", metavar="FILE",
-    help="A .nc, also for a report; a .json as --json; a .png, .svg, .pdf.",
+    help="A .nc .json, also for a report; a .png .svg .pdf.",
 )  # fmt: skip
-@shared("quiet", "verbose", "format", "split")
+@shared("json", "quiet", "verbose", "format", "split")
 def command(**options: Any) -> None:
     """Print which resource binds the best plan, by how much, and where that changes."""
     refuse_study_options(options["estimator"])

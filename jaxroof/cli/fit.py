@@ -49,8 +49,7 @@ Without a plan every legal one is tried, on --gpus or on the fewest that hold
     help="Change a choice or a number, such as recompute=full, attention_kernel=flash or "
     "system.hbm_capacity='85.5 GB'.",
 )  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
-@shared("quiet", "verbose")
+@shared("json", "quiet", "verbose")
 @click.option("-o", "--output", metavar="FILE", help="A picture, .csv, .json or .nc.")
 def command(**options: Any) -> None:
     """Print whether a training step fits, what is missing, and the memory of every stage.

@@ -25,31 +25,32 @@ def test_fit_without_a_plan_finds_the_fewest_accelerators(jaxroof: Any) -> None:
     assert "The fewest accelerators that hold it are" in said.words
     assert "In the table: dp data, tp tensor, pp pipeline" in said.words
     assert "Your constraints dropped" in said.words
-    answer = jaxroof(f"fit {ASKED} --where off=0,zero<=1 --json")
-    found = json.loads(answer.out)
-    assert f"are {found['gpus']}:" in said.words
-    assert found["fits"]
-    assert found["plans"][0]["device"] <= found["capacity"]
+    jaxroof(f"fit {ASKED} --where off=0,zero<=1 -o found.json")
+    found = jr.read("found.json")
+    assert f"are {int(found.gpus)}:" in said.words
+    assert bool(found.fits)
+    assert float(found.device[0]) <= float(found.capacity)
 
 
 def test_fit_on_given_accelerators_says_yes_and_the_fastest_of_search(jaxroof: Any) -> None:
-    said = jaxroof(f"fit {ASKED} --gpus 8")
-    found = json.loads(jaxroof(f"fit {ASKED} --gpus 8 --json").out)
+    said = jaxroof(f"fit {ASKED} --gpus 8 -o found.json")
+    found = jr.read("found.json")
     about = {"model": "llama3-8b", "system": "h100-nvs8", "global_batch": 12, "gpus": 8}
     best = jr.search("training", **about)
     assert said.code == 0
     yes = f"Yes: {int(best.plans_feasible):,} of {int(best.plans_legal):,} legal plans fit on 8"
     assert said.out.splitlines()[1].startswith(yes)
-    assert found["fastest"]["step_time"] == float(best.step_time)
+    assert float(found.step_time[0]) == float(best.step_time)
     assert f"{float(best.step_time):.4g} s a step" in said.words
-    lean = found["lean"]
-    assert lean["step_time"] <= 1.1 * float(best.step_time)
-    assert lean["memory"] < float(best.memory)
+    lean = json.loads(str(found.lean_plan.values))
+    time, memory = float(found.lean), float(found.lean_memory)
+    assert time <= 1.1 * float(best.step_time)
+    assert memory < float(best.memory)
     assert lean["offload_optimizer"] == 0
     fields = {name: lean[name] for name in training.plan_fields}
     again = jr.evaluate("training", {**about, **{f"plan.{n}": v for n, v in fields.items()}})
-    assert (float(again.step_time), float(again.memory)) == (lean["step_time"], lean["memory"])
-    assert f"needs {size(lean['memory'], 'B')}" in said.words
+    assert (float(again.step_time), float(again.memory)) == (time, memory)
+    assert f"needs {size(memory, 'B')}" in said.words
 
 
 def test_no_lean_plan_was_overlooked() -> None:
@@ -61,14 +62,14 @@ def test_no_lean_plan_was_overlooked() -> None:
 
 
 def test_what_does_not_fit_is_told_the_fewest_more(jaxroof: Any) -> None:
-    said = jaxroof(f"fit {ASKED} --gpus 1 --where off=0")
-    found = json.loads(jaxroof(f"fit {ASKED} --gpus 1 --where off=0 --json").out)
+    said = jaxroof(f"fit {ASKED} --gpus 1 --where off=0 -o found.json")
     assert said.code == 1
     assert said.out.splitlines()[1].startswith("No plan fits on 1 accelerators.")
-    assert found["ways"] == {"constraints": 1, "accelerators": 2}
+    ways = json.loads(jr.read("found.json").attrs["ways"])
+    assert ways == {"constraints": 1, "accelerators": 2}
     assert "Without your constraints a plan fits on these 1." in said.words
     assert "The fewest accelerators that hold it are 2." in said.words
-    assert not json.loads(jaxroof(f"fit {ASKED} --gpus 1 --json").out)["ways"]
+    assert not json.loads(json.loads(jaxroof(f"fit {ASKED} --gpus 1 --json").out)["attrs"]["ways"])
     fewest = jaxroof(f"fit {ASKED}").words
     assert "The fewest accelerators that hold it are 1:" in fewest
     assert "Without offload the fewest are 2." in fewest
@@ -77,12 +78,13 @@ def test_what_does_not_fit_is_told_the_fewest_more(jaxroof: Any) -> None:
 
 def test_without_a_calibrated_chip_the_leanest_are_of_a_sensible_kind(jaxroof: Any) -> None:
     line = "fit --model llama3-70b --system mi300x --gpus 16 --batch 64"
-    said, found = jaxroof(line), json.loads(jaxroof(f"{line} --json").out)
+    said = jaxroof(f"{line} -o found.json")
+    found = jr.read("found.json")
     assert said.out.splitlines()[1].startswith("Yes: ")
     assert "No run on the chip of mi300x was measured, so there is no step time" in said.words
-    assert "fastest" not in found
-    assert all(plan["tensor"] <= 8 and not plan["offload_optimizer"] for plan in found["plans"])
-    assert found["plans_legal"] > found["plans_feasible"] > len(found["plans"])
+    assert "step_time" not in found
+    assert bool(((found.tensor <= 8) & (found.offload_optimizer == 0)).all())
+    assert int(found.plans_legal) > int(found.plans_feasible) > found.sizes["plan"]
 
 
 def test_a_search_ranks_by_memory_and_counts_what_was_refused(jaxroof: Any) -> None:

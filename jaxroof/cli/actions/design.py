@@ -6,10 +6,9 @@ from jaxroof.cli.actions.dry_run import print_dry_run
 from jaxroof.cli.progress import working
 from jaxroof.config.design_file import design_would_take, run_design
 from jaxroof.views.text.answers.design import answer
-from jaxroof.views.text.design import design_json
 
 
-def design_command(*, file: str, output: str | None, as_json: bool, dry_run: bool) -> int:
+def design_command(*, file: str, output: str | None, dry_run: bool) -> int:
     """Print, write and draw the best machine for a budget; return the exit status."""
     outputs.check_output(output)
     if dry_run:
@@ -17,9 +16,6 @@ def design_command(*, file: str, output: str | None, as_json: bool, dry_run: boo
     with working("searching machines and plans within the budget"):
         data = run_design(file)
     outputs.write_or_draw(output, data, lambda plots: plots.draw(data))
-    if as_json:
-        print(design_json(data))
-    else:
-        say_all(answer(data))
+    say_all(answer(data))
     outputs.report_written(output)
     return 0

@@ -1,13 +1,18 @@
 """The explain command: what limits the best plan, printed, written and drawn."""
 
-import pathlib
 from typing import Any
 
 import xarray as xr
 
 from jaxroof.analyses.explain import Explanation, explain, explanation_dataset
 from jaxroof.cli.actions.console import say_all
-from jaxroof.cli.actions.outputs import PICTURES, check_output, is_picture, report_written
+from jaxroof.cli.actions.outputs import (
+    PICTURES,
+    check_output,
+    is_picture,
+    report_written,
+    write_data,
+)
 from jaxroof.cli.actions.search_options import QuestionOptions
 from jaxroof.cli.counts import parse_count
 from jaxroof.cli.detail import detail
@@ -15,19 +20,16 @@ from jaxroof.cli.progress import working
 from jaxroof.engine.search.none_legal import check_legal
 from jaxroof.engine.sensitivity.response import response
 from jaxroof.errors import refusal, shown
-from jaxroof.io.atomic import replace_file
-from jaxroof.io.formats import write
 from jaxroof.units import parse, seconds
 from jaxroof.views.text.answers.explain import answer
 from jaxroof.views.text.detail import Detail
 from jaxroof.views.text.explain import with_capacity
-from jaxroof.views.text.explain_json import explain_json
 from jaxroof.views.text.said import Page
 
 CHANGE = 1.1  # factor applied to a parameter in both directions, in the tornado plot
 
 
-def explain_command(*, span: str, as_json: bool, **options: Any) -> int:
+def explain_command(*, span: str, **options: Any) -> int:
     """Print, write or draw what limits the best plan; return the exit status."""
     asked = QuestionOptions(**options)
     output = asked.output
@@ -49,15 +51,8 @@ def explain_command(*, span: str, as_json: bool, **options: Any) -> int:
     if output is not None and is_picture(output):
         moved = response(estimator, None, where=rules, span=CHANGE, settings=chosen)
         _draw(output, moved, found, title)
-    elif output is not None and output.endswith(".nc"):
-        write(data, output)
-    elif output is not None:
-        with replace_file(output) as temporary:
-            pathlib.Path(temporary).write_text(explain_json(found), encoding="utf-8")
-    if as_json:
-        print(explain_json(found))
-    else:
-        say_all(answer(data, Page(every=detail() is Detail.VERBOSE)))
+    write_data(None if is_picture(output) else output, data)
+    say_all(answer(data, Page(every=detail() is Detail.VERBOSE)))
     report_written(output)
     return 0 if found.feasible else 1
 

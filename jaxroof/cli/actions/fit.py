@@ -16,7 +16,6 @@ from jaxroof.cli.progress import working
 from jaxroof.engine.search.plan_text import plan_items
 from jaxroof.errors import refusal
 from jaxroof.views.text.answers.fit import answer
-from jaxroof.views.text.fit_json import fit_json
 from jaxroof.views.text.said import Page
 
 KINDS = (*PICTURES, ".csv", ".json", ".nc")
@@ -38,7 +37,6 @@ def fit_command(
     gpus: str | None,
     software: str | None,
     sets: tuple[str, ...],
-    as_json: bool,
     output: str | None,
 ) -> int:
     """Print or write the memory of every stage; return 1 if the fullest one does not fit."""
@@ -62,10 +60,7 @@ def fit_command(
     if "filled" not in data.attrs:
         data.attrs["left_open"] = left_open(plan_text, _held(data), settings)
     write_or_draw(output, data, lambda plots: plots.memory_by_stage(data))
-    if as_json:
-        print(fit_json(data))
-    else:
-        say_all(answer(data, Page(console().width, bars=True)))
+    say_all(answer(data, Page(console().width, bars=True)))
     report_written(output)
     return 0 if bool(data.fits) else 1
 

@@ -9,14 +9,12 @@ import xarray as xr
 from jaxroof.analyses.fastest_plans import NoPlanFits, fastest_plans
 from jaxroof.analyses.least_memory import fewest_accelerators, least_memory
 from jaxroof.cli.actions.console import say_all
-from jaxroof.cli.actions.outputs import report_written
+from jaxroof.cli.actions.outputs import report_written, write_data
 from jaxroof.cli.actions.training_search_options import check_kind, settings_of
 from jaxroof.cli.counts import parse_count
 from jaxroof.cli.progress import progress_bar
 from jaxroof.errors import NoAnswer
-from jaxroof.io.formats import write
 from jaxroof.views.text.answers.least_memory import answer_of_fit
-from jaxroof.views.text.fit_plans_json import fit_plans_json
 
 TOP = 5  # plans that are printed
 NO_OFFLOAD = "off=0"
@@ -30,7 +28,6 @@ def fit_plans_command(
     gpus: str | None,
     where: str,
     sets: Sequence[str],
-    as_json: bool,
     output: str | None,
     **_: Any,
 ) -> int:
@@ -58,12 +55,9 @@ def fit_plans_command(
         ways = {} if lean is None else _ways(asked, where, lean, size, progress)
     data = fast if lean is None else lean
     assert data is not None
-    if output is not None:
-        write(data, output)
-    if as_json:
-        print(fit_plans_json(lean, fast, ways))
-    else:
-        say_all(answer_of_fit(lean, fast, ways))
+    data.attrs["ways"] = json.dumps(ways)
+    write_data(output, data)
+    say_all(answer_of_fit(lean, fast, ways))
     report_written(output)
     return 0 if fast is not None or (lean is not None and bool(lean.fits)) else 1
 

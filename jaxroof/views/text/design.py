@@ -1,8 +1,6 @@
 """The best machine for a budget: comparison with the base, active bounds and optimality proof."""
 
 import json
-from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -229,49 +227,3 @@ def _proof(data: xr.Dataset) -> str:
 
 def _gap(data: xr.Dataset) -> str:
     return f"{max(100 * float(data.gap), 1e-8):.1g} %"
-
-
-def design_record(data: xr.Dataset) -> dict[str, Any]:
-    """Return a design as a record for programs: numbers by dotted path, in SI units."""
-    paths = [str(path) for path in data.field.values]
-
-    def by_path(values: Iterable[Any]) -> dict[str, Any]:
-        return dict(zip(paths, map(_plain, values), strict=True))
-
-    machines = {}
-    for number, name in enumerate(("base", "best")):
-        one = data.isel(machine=number)
-        named = ("value", "spent", "elasticity", "saved_per_dollar")
-        machines[name] = {
-            "fields": by_path(one.value.values),
-            **{key: by_path(one[key].values) for key in named[1:]},
-            "cost": _plain(one.cost),
-            "results": {
-                str(key): _plain(values)
-                for key, values in one.data_vars.items()
-                if values.ndim == 0 and "machine" in data[key].dims and key != "cost"
-            },
-        }
-    scalars = [str(name) for name, values in data.data_vars.items() if not values.dims]
-    return {
-        **{key: str(data.attrs.get(key, "")) for key in ("title", "objective")},
-        "times_cost": data.attrs["times_cost"] == "true",
-        **machines,
-        "units": dict(zip(paths, map(str, data.field_units.values), strict=True)),
-        "held": dict(zip(paths, bound_kinds(data), strict=True)),
-        "multipliers": by_path(data.multiplier.values),
-        **{name: _plain(data[name]) for name in scalars},
-        "start_objective": [_plain(value) for value in data.start_objective.values],
-    }
-
-
-def design_json(data: xr.Dataset) -> str:
-    """Return a design as one JSON object; missing values are null."""
-    return json.dumps(design_record(data), indent=2)
-
-
-def _plain(value: Any) -> Any:
-    """Return an array element as a JSON value, None if it is missing."""
-    number = np.asarray(value).item()
-    absent = isinstance(number, int) and number == -1  # the plan fields are -1 where nothing fits
-    return None if absent or not np.isfinite(number) else number
