@@ -65,9 +65,8 @@ def test_json_is_what_python_says(jaxroof):
     assert told.device.values.tolist() == data.device.values.tolist()
     assert told.allocated.attrs["bound"] == "± 1 % + 15 MiB"
     found = jr.fit_changes(**asked, layer_split="7,14x8,7")
-    assert [
-        json.dumps(one["set"]) for one in json.loads(told.attrs["changes"])
-    ] == found.set.values.tolist()
+    changes = json.loads(told.attrs["changes"])
+    assert [json.dumps(one["set"]) for one in changes] == found.set.values.tolist()
     about = {"reported": 85520809984.0, "label": 80e9, "usable": 1.0}
     assert about.items() <= told.capacity.attrs.items()
 
