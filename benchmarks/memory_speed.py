@@ -27,9 +27,9 @@ import numpy as np
 import jaxroof as jr
 from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.search.candidates import needs_of, with_plans
-from jaxroof.estimators.training.memory_step import stage_memory
 from jaxroof.estimators.training.plans import plans
 from jaxroof.estimators.training.recipe import ContextExchange, LayerDivision
+from jaxroof.estimators.training.step import stage_memory
 from jaxroof.records import checked
 
 GPUS = 4096

@@ -10,10 +10,9 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.analyses.fit_question import Question, asked_question
-from jaxroof.estimators.training.activations import freeing
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
+from jaxroof.estimators.training.layer.sums import freeing
 from jaxroof.estimators.training.legality import verdicts
-from jaxroof.estimators.training.memory_step import all_of
 from jaxroof.estimators.training.planned import planned
 from jaxroof.estimators.training.plans import DEGREES
 from jaxroof.estimators.training.recipe import (
@@ -28,7 +27,7 @@ from jaxroof.estimators.training.recipe import (
 )
 from jaxroof.estimators.training.stage_memory import host_by_stage, memory_by_stage
 from jaxroof.estimators.training.stages import chunk_split
-from jaxroof.estimators.training.step import training
+from jaxroof.estimators.training.step import all_of, training
 from jaxroof.records import get_at, replace_at, with_named_absences
 
 MOST = 5  # changes that are shown

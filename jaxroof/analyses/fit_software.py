@@ -8,9 +8,14 @@ from typing import Any, NamedTuple
 from jaxroof.analyses.fit_question import PATHS, SHORT, Question, question
 from jaxroof.catalog.software import TODAY, Software, software
 from jaxroof.errors import refusal, shown, unknown
-from jaxroof.estimators.training.fsdp2_memory import Fsdp2Memory, Fsdp2Recipe, fsdp2_stage
 from jaxroof.estimators.training.inputs import RECOMPUTATION
-from jaxroof.estimators.training.memory_2021 import Engine, stages_2021
+from jaxroof.estimators.training.other_software import (
+    Engine,
+    Fsdp2Memory,
+    Fsdp2Recipe,
+    fsdp2_stage,
+    stages_2021,
+)
 from jaxroof.estimators.training.recipe import LayerDivision
 from jaxroof.estimators.training.report import StageMemory
 from jaxroof.estimators.training.stage_memory import fullest_stage, memory_by_stage

@@ -16,8 +16,8 @@ from jaxroof.engine.search.none_legal import NoLegalPlan, none_legal
 from jaxroof.engine.search.one_machine import OneMachine
 from jaxroof.engine.search.problem import check_top
 from jaxroof.engine.search.ranked_plans import Whole, as_variables, fields_of, own_of
-from jaxroof.estimators.training.memory_step import fewest_state_bytes, stage_memory
 from jaxroof.estimators.training.plans import STATES, cluster_sizes
+from jaxroof.estimators.training.step import fewest_state_bytes, stage_memory
 
 ALIKE = math.prod(map(len, STATES.values()))  # plans of the same degrees and microbatch
 MOST = 16384  # accelerators that are tried for the fewest that hold a step

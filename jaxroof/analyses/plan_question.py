@@ -13,7 +13,7 @@ from jaxroof.engine.search.one_machine import OneMachine, one_machine
 from jaxroof.engine.search.problem import check_search, constraints_of
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
-from jaxroof.estimators.training.memory_step import memory_limit, stage_memory
+from jaxroof.estimators.training.step import memory_limit, stage_memory
 from jaxroof.missing import check_listed, naming_all
 
 Rules = str | Iterable[str | Constraint]

@@ -23,7 +23,7 @@ from jaxroof.engine.sensitivity.elasticities import elasticities
 from jaxroof.errors import brief, refusal
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import estimator as named
-from jaxroof.estimators.training.memory_step import memory_limit
+from jaxroof.estimators.training.step import memory_limit
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,11 +12,10 @@ from jaxroof.engine.grid.question import ask, long_names
 from jaxroof.errors import refusal
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
 from jaxroof.estimators.training.legality import refuse_illegal
-from jaxroof.estimators.training.memory_step import memory_limit
 from jaxroof.estimators.training.planned import planned
 from jaxroof.estimators.training.plans import DEGREES
 from jaxroof.estimators.training.recipe import TrainingRecipe, exchange_of
-from jaxroof.estimators.training.step import training
+from jaxroof.estimators.training.step import memory_limit, training
 from jaxroof.missing import naming_all
 from jaxroof.records import get_at, leaves, replace_at, with_named_absences
 

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 HOMES = {
     "published": "jaxroof.estimators.published.step",
     "training": "jaxroof.estimators.training.step",
-    "stage_memory": "jaxroof.estimators.training.memory_step",
+    "stage_memory": "jaxroof.estimators.training.step",
     "model_size": "jaxroof.estimators.training.model_size",
-    "model_flops": "jaxroof.estimators.training.model_flops",
-    "mfu": "jaxroof.estimators.training.mfu",
+    "model_flops": "jaxroof.estimators.training.model_size",
+    "mfu": "jaxroof.estimators.training.model_size",
     "unfused": "jaxroof.estimators.published.unfused",
     "pipeline": "jaxroof.estimators.mlp_pipeline.step",
     "kernel": "jaxroof.estimators.book.products",

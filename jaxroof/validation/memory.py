@@ -13,14 +13,15 @@ from jaxroof.analyses.fit import BOUNDS, DENSE, EXPERTS
 from jaxroof.catalog.system import System, usable_memory
 from jaxroof.engine.runs.row_stream import RowGroup
 from jaxroof.errors import InputError, refusal, shown, unknown
-from jaxroof.estimators.training.fsdp2_memory import (
+from jaxroof.estimators.training.legality import refuse_illegal, verdicts
+from jaxroof.estimators.training.other_software import (
+    Engine,
     Fsdp2Memory,
     Fsdp2Recipe,
     Fsdp2Recompute,
     fsdp2_memory,
+    stage_2021,
 )
-from jaxroof.estimators.training.legality import refuse_illegal, verdicts
-from jaxroof.estimators.training.memory_2021 import Engine, peak, stage_2021, states
 from jaxroof.estimators.training.planned import PlannedStep, planned
 from jaxroof.estimators.training.recipe import Module, TrainingRecipe
 from jaxroof.estimators.training.report import StageMemory
@@ -284,8 +285,8 @@ def _of_2021(asked: PlannedStep, recipe: TrainingRecipe, engine: Engine) -> Peak
     """Return the peaks under Megatron-LM or DeepSpeed of 2021-22."""
 
     def both(wide: PlannedStep, stage: Any) -> tuple[Any, Any]:
-        found = stage_2021(wide, recipe, stage)
-        return peak(found, engine), states(found, engine)
+        found = stage_2021(wide, recipe, engine, stage)
+        return found.peak, found.states
 
     allocated, own = of_stages(asked, both)
     reserved = allocated * (1.0 + FRAGMENTATION_2021)

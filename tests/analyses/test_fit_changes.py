@@ -23,7 +23,7 @@ from jaxroof.analyses.fit_changes import (
 )
 from jaxroof.analyses.fit_question import asked_question
 from jaxroof.catalog.lookup import architecture
-from jaxroof.estimators.training.activations import freeing
+from jaxroof.estimators.training.layer.sums import freeing
 
 PLANNED = {SHORTEST[path] for path in SHORTEST if path.startswith("plan.")} | {"zero"}
 QUESTIONS: dict[str, dict[str, Any]] = {

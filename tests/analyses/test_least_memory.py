@@ -16,8 +16,8 @@ from jaxroof.engine.search.none_legal import NoLegalPlan
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.inputs import StageInputs, TrainingPlan
-from jaxroof.estimators.training.memory_step import memory_limit, stage_memory
 from jaxroof.estimators.training.plans import cluster_sizes, plans
+from jaxroof.estimators.training.step import memory_limit, stage_memory
 from jaxroof.records import checked
 
 ASKED = {"model": "llama3-8b", "system": "h100-nvs8", "global_batch": 12}

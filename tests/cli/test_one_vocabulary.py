@@ -10,7 +10,7 @@ import pytest
 import jaxroof as jr
 from jaxroof.analyses.fastest_plans import OF_LAYER
 from jaxroof.config.toml_reader import read_uncertain
-from jaxroof.estimators.training.layer_operations import layer_operations
+from jaxroof.estimators.training.details import layer_operations
 from jaxroof.estimators.training.report import TrainingReport
 from jaxroof.estimators.training.step import training
 from jaxroof.records import with_named_absences

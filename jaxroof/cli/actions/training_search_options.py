@@ -8,7 +8,7 @@ from jaxroof.cli.actions.arguments import parse_pairs
 from jaxroof.cli.actions.outputs import check_output, is_picture
 from jaxroof.cli.actions.question_options import PlansQuestion
 from jaxroof.errors import refusal
-from jaxroof.estimators.training.memory_step import stage_memory
+from jaxroof.estimators.training.step import stage_memory
 
 KINDS = (".csv", ".json", ".nc")
 OPTIONS = {

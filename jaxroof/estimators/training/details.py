@@ -1,55 +1,124 @@
-"""A training step in detail: the operations of a layer, the stages under pipeline schedules."""
+"""A training step in detail: the operations of a layer, the memory of the stages of a pipeline.
+
+Source: docs/models/training_step_today.md, sections 4 and 11.
+"""
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxroof import schedules as pipelines
-from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Column, Detail, Rows
-from jaxroof.estimators.pipelines import (
-    SCHEDULES,
-    Ran,
-    Run,
-    check_chunks,
-    check_pipeline,
-    check_schedules,
-    check_sends,
-    microbatches_of,
-    side_by_side,
-    visits,
-)
 from jaxroof.estimators.training.inputs import TrainingInputs
-from jaxroof.estimators.training.layer_operations import (
-    Operation,
-    OperationReport,
-    layer_operations,
+from jaxroof.estimators.training.layer.operation import Passes, Work, on_rank
+from jaxroof.estimators.training.layer.sums import mean_weights
+from jaxroof.estimators.training.layer_time import (
+    LayerTime,
+    OperationTime,
+    Sharded,
+    layer_time,
+    layer_work,
+    recomputed,
+    with_fsdp,
 )
-from jaxroof.estimators.training.legality import refuse_illegal, verdicts
-from jaxroof.estimators.training.memory_step import all_of, memory_limit
+from jaxroof.estimators.training.legality import verdicts
 from jaxroof.estimators.training.planned import PlannedStep, planned
 from jaxroof.estimators.training.plans import DEGREES
-from jaxroof.estimators.training.recipe import TrainingRecipe
+from jaxroof.estimators.training.recipe import TrainingRecipe, modules_of
 from jaxroof.estimators.training.report import StageMemory, TrainingReport
 from jaxroof.estimators.training.scheduled_step import (
-    MEMORY,
     ScheduledTraining,
-    on_schedule,
-    scheduled_step,
+    event_list,
+    schedule_rows,
 )
 from jaxroof.estimators.training.stage_memory import TERMS, fullest_stage, memory_by_stage
-from jaxroof.estimators.training.stage_time import stage_layers
-from jaxroof.records import with_named_absences
-from jaxroof.schedules.clock import Sends
-from jaxroof.schedules.table import work
-from jaxroof.structure import results
+from jaxroof.estimators.training.step import all_of, memory_limit
+from jaxroof.estimators.training.step_time import timed
+from jaxroof.records import Number, quantity, record, with_named_absences
 
 # ---- The operations of a layer ------------------------------------------------------------------
 
 LEAST = 1e-12  # share of the layer's time below which an operation takes none
+
+
+class Operation(NamedTuple):
+    """Seconds and FLOP of one operation, of one layer and microbatch on one accelerator."""
+
+    kind: str
+    time: Passes
+    flops: Passes = Passes(0.0, 0.0)
+
+
+Operations = dict[str, Operation]
+KERNEL, MESSAGE = "kernel", "message"
+
+
+@record
+class OperationReport:
+    """One operation of an average layer, for one microbatch on one accelerator."""
+
+    time_forward: Number = quantity("s", "Time of the forward pass.")
+    time_backward: Number = quantity("s", "Time of the backward pass.")
+    flops_forward: Number = quantity("FLOP", "Operations of the forward pass.")
+    flops_backward: Number = quantity("FLOP", "Operations of the backward pass.")
+    share: Number = quantity("1", "Share of the layer's time, both passes.")
+    peak_share: Number = quantity(
+        "1", "Rate over the 16-bit peak, both passes; missing where nothing is multiplied."
+    )
+
+
+def layer_operations(inputs: TrainingInputs, recipe: TrainingRecipe) -> Operations:
+    """Return every operation of an average layer; their times sum to the layer's.
+
+    Assumes: a layer is the mean of dense and routing ones, so that what one of the kinds has counts
+    with its share of the layers; the launch limit is what waiting for the host adds, messages are
+    what nothing hides of them.
+    Source: docs/models/training_step_today.md, sections 4 and 11.
+    """
+    work = timed(inputs, recipe)
+    done = layer_work(work, modules_of(recipe))
+    software, parts, time = work.software, done.parts, layer_time(done)
+    named = {n: o for n, o in done.operations.items() if o.operation.time != "elementwise"}
+    found = {name: _alone(one, work) for name, one in named.items()}
+    again = sum(one.flops.forward for one in found.values())
+    if "MLP down" in found:
+        again = again - software.early_stop * found["MLP down"].flops.forward
+    some = sum(found[name].flops.forward for name in done.repeated if name in found)
+    whole, modules_again = recomputed(work)
+    again = whole * again + modules_again * some
+    sharded = with_fsdp(work, time, mean_weights(work.model, work.plan))
+    return found | {
+        "element-wise kernels": Operation(KERNEL, parts["elementwise"]),
+        "casts": Operation(KERNEL, parts["cast"]),
+        "tensor messages": Operation(MESSAGE, parts["tensor_comm"]),
+        "context messages": Operation(MESSAGE, parts["context_comm"]),
+        "expert messages": Operation(MESSAGE, parts["expert_comm"]),
+        "recomputation": Operation("computed again", Passes(0.0, done.again), Passes(0.0, again)),
+        "launch limit": Operation("wait", _less(time, done.busy)),
+        "FSDP messages": Operation(MESSAGE, _less(sharded, time)),
+    }
+
+
+def _alone(one: OperationTime, work: Work) -> Operation:
+    """Return one operation; gradients of a product take twice the FLOP of its forward pass."""
+    operation, tokens = one.operation, work.tokens
+    if operation.flops is not None:
+        return Operation(KERNEL, one.time, operation.flops(work))
+    if operation.matrix is None:
+        return Operation(KERNEL, one.time)
+    columns, inner = on_rank(operation.matrix, work.plan)
+    rows = tokens.group
+    if operation.time == "experts":  # as many as if no rank shared an expert
+        rows = tokens.rank * operation.matrix.met
+        columns, inner = operation.matrix.outputs, operation.matrix.inputs
+    forward = one.share * 2.0 * rows * columns * inner
+    return Operation("matrix product", one.time, Passes(forward, 2.0 * forward))
+
+
+def _less(whole: LayerTime | Sharded | Passes, part: LayerTime | Passes) -> Passes:
+    return Passes(whole.forward - part.forward, whole.backward - part.backward)
 
 
 def layer_rows(inputs: TrainingInputs, recipe: TrainingRecipe) -> Rows:
@@ -84,85 +153,6 @@ def _seconds(operation: Operation) -> Any:
 
 def _column(values: list[Any]) -> np.ndarray:
     return np.stack(np.broadcast_arrays(*values), axis=-1)
-
-
-# ---- A step under schedules ---------------------------------------------------------------------
-
-CHUNKS = 2  # stages of a device when interleaved, unless plan or question says otherwise
-
-
-def schedule_rows(
-    inputs: TrainingInputs,
-    recipe: TrainingRecipe,
-    *,
-    schedules: Sequence[str] | str = SCHEDULES,
-    chunks: int | None = None,
-    sends: Sends | str | None = None,
-) -> Rows:
-    """Return time and memory under each of several schedules, of every device."""
-    run, chunks, way = _run(inputs, recipe, chunks, sends)
-    columns = side_by_side(check_schedules(schedules), run, inputs, float(memory_limit(inputs)))
-    said = "as the software" if way is None else way.value
-    return Rows(columns, {"chunks": chunks, "sends": said, "picture": "schedules"})
-
-
-def event_list(
-    inputs: TrainingInputs,
-    recipe: TrainingRecipe,
-    *,
-    schedule: str = "1f1b",
-    chunks: int | None = None,
-    sends: Sends | str | None = None,
-) -> Rows:
-    """Return every visit of every stage under a schedule."""
-    (name,) = check_schedules(schedule, "schedule")
-    return visits(inputs, name, _run(inputs, recipe, chunks, sends)[0])
-
-
-def _run(
-    inputs: TrainingInputs, recipe: TrainingRecipe, chunks: int | None, sends: Sends | str | None
-) -> tuple[Run, int, Sends | None]:
-    """Return what runs a schedule, with its stages of a device and its kind of sends.
-
-    Without ``chunks`` a device has as many stages as the plan says, if several; without ``sends``
-    the software's way is taken.
-    """
-    check_pipeline(inputs)
-    assert inputs.plan is not None
-    own, way = int(inputs.plan.interleave), None if sends is None else check_sends(sends)
-    if chunks is None:
-        chunks = own if own > 1 else CHUNKS
-    elif own not in (1, check_chunks(chunks)):
-        what = f"given {chunks} beside the plan's interleave={own}; expected one of them"
-        raise refusal("chunks", what)
-
-    def run(name: str) -> Ran:
-        if name not in MEMORY:
-            raise refusal(name, f"its memory is not modelled; expected {', '.join(MEMORY)}")
-        several = chunks if name in pipelines.CHUNKED else 1
-        here, chosen = on_schedule(inputs, recipe, name, several)
-        step = planned(here, chosen)
-        try:
-            refuse_illegal(step, chosen)
-        except InputError as error:
-            raise refusal(name, str(error)) from None
-        stages = int(step.plan.pipeline)
-        table = pipelines.build(name, stages, microbatches_of(here), several)
-        report, bounds, memory, (costs, times) = scheduled_step(
-            with_named_absences(here), chosen, table, way
-        )
-        _, inner, outer = stage_layers(step.model, step.plan)
-        return Ran(
-            table,
-            {**results(report), **bounds, **memory},
-            int(np.ceil(max(inner, outer) / several)),
-            times,
-            leave=np.asarray(costs.leave)[work(table), np.arange(stages)],
-            synchronisation=report.data_time,
-            update=report.update_time,
-        )
-
-    return run, chunks, way
 
 
 # ---- Memory by stage ----------------------------------------------------------------------------

@@ -61,8 +61,9 @@ def layers_divisible_but_ends(inputs: Any, *, pipeline: Any, interleave: Any) ->
     chunks are legal.
     """
     model = inputs.model
-    found = alike_chunks(model.layers, model.mtp_layers, pipeline * interleave)
-    return found.possible & ((interleave == 1) | (found.first_lacks <= 1))
+    each, *lacks = alike_chunks(model.layers, model.mtp_layers, pipeline * interleave)
+    possible = (lacks[0] <= each) & (lacks[1] <= each)
+    return possible & ((interleave == 1) | (lacks[0] <= 1))
 
 
 def _dualpipe(inputs: Any, *, pipeline: Any, microbatches: Any) -> Any:

@@ -3,16 +3,20 @@
 Source: docs/models/parameters_flops_memory.md, section 7.
 """
 
+import dataclasses
+import math
 import types
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from jaxroof.estimator import Candidates
+from jaxroof.estimator import Candidates, reads
 from jaxroof.estimators.legality import ONE, Columns, Filter, cross, divisors, rows_where
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
-from jaxroof.estimators.training.legality import rules
+from jaxroof.estimators.training.interval import half_width_within_source
+from jaxroof.estimators.training.legality import broken_rule, broken_words, rules
+from jaxroof.estimators.training.planned import planned
 from jaxroof.estimators.training.recipe import EXCHANGES, Schedule, TrainingRecipe, exchange_of
 from jaxroof.records import units, value_or, with_named_absences
 
@@ -149,3 +153,38 @@ def cluster_sizes(inputs: TrainingInputs, recipe: TrainingRecipe, most: int) -> 
             rows = legal.keep({**rows, "sequence_parallel": np.ones_like(rows["tensor"])})
     rows = legal.keep({**rows, "microbatches": asked.global_batch // rows["data"]})
     return np.unique(_ranks(rows))
+
+
+# ---- A plan of the user's -----------------------------------------------------------------------
+
+USUAL = {"offload_optimizer": 0}  # optimizer states stay where they are, unless a plan says so
+
+
+def close(best: Any) -> float:
+    """Return by which share of its step time others are too close to a plan to tell apart."""
+    return math.expm1(float(half_width_within_source(int(best["regime"]))))
+
+
+def why_not(inputs: Any, recipe: TrainingRecipe, given: Mapping[str, int]) -> str:
+    """Return the rule that no plan with some fields keeps, in words; empty if there is none.
+
+    Assumes: usual values for the fields that are not given.
+    """
+    gpus, plan = int(inputs.gpus), {field: float(value) for field, value in given.items()}
+    split = math.prod(plan.get(name, 1.0) for name in DEGREES if name != "data")
+    whole = gpus % split == 0
+    # where the degrees do not divide the accelerators: on as many as they need
+    ranks = plan.get("data", gpus // split if whole else 1.0)
+    size = gpus if whole else split * ranks
+    asked = dataclasses.replace(
+        inputs, gpus=np.float64(size), plan=TrainingPlan(**{**plan, "data": ranks})
+    )
+    step = planned(asked, recipe)
+    rule = broken_rule(step, recipe)
+    if rule is not None and (whole or "data" not in reads(rule.holds)):
+        return broken_words(rule, step)
+    if whole:
+        return ""
+    fields = TrainingPlan.__dataclass_fields__
+    said = ",".join(f"{fields[name].metadata['symbol'] or name}={n}" for name, n in given.items())
+    return f"{said}: its degrees make {split:g}, which does not divide {gpus:,} accelerators"

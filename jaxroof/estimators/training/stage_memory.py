@@ -4,40 +4,37 @@ Source: docs/models/parameters_flops_memory.md, sections 4, 5 and 7.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxroof.estimators.training.activations import LayerTerms, Terms, activations, sizes, total
 from jaxroof.estimators.training.layer.operation import Sizes
-from jaxroof.estimators.training.layer.sums import groups, layer_shapes
+from jaxroof.estimators.training.layer.sums import (
+    Groups,
+    LayerBytes,
+    LayerShapes,
+    Shape,
+    Terms,
+    activations,
+    groups,
+    layer_shapes,
+    layer_weights,
+    norm_weights,
+    sizes,
+    total,
+)
 from jaxroof.estimators.training.planned import PlannedStep
-from jaxroof.estimators.training.recipe import TrainingRecipe
+from jaxroof.estimators.training.recipe import (
+    CrossEntropy,
+    Module,
+    Schedule,
+    TrainingRecipe,
+    modules_of,
+)
 from jaxroof.estimators.training.report import StageMemory
-from jaxroof.estimators.training.stage_terms import (
-    Buffered,
-    LayerParameters,
-    Momentary,
-    State,
-    buffer_terms,
-    buffers,
-    layer_parameters,
-    momentary,
-    momentary_terms,
-    stage_parameters,
-    state_terms,
-    states_of,
-)
-from jaxroof.estimators.training.stages import (
-    Kinds,
-    Layout,
-    StageLayers,
-    layout_of,
-    stage_layers,
-    with_prediction,
-)
-from jaxroof.formulas.arithmetic import larger, largest, stack, where
+from jaxroof.estimators.training.stages import Kinds, StageLayers, layout_of, stage_layers
+from jaxroof.formulas.arithmetic import ceiling, larger, largest, smaller, stack, where
 from jaxroof.lazy_jax import namespace
 from jaxroof.records import Number, units
 from jaxroof.structure import map_numbers
@@ -47,174 +44,416 @@ def memory_by_stage(inputs: PlannedStep, recipe: TrainingRecipe) -> StageMemory:
     """Return the memory of every stage, a trailing dimension of stages; 0 beyond the last one.
 
     The number of stages decides the size of the result, so the plan has values. Who traces the plan
-    calls ``stage_memory``.
+    calls ``stages``.
     """
-    found: StageMemory = of_stages(inputs, lambda wide, at: stage_memory(wide, recipe, at))
+    found: StageMemory = of_stages(inputs, lambda wide, at: stages(wide, recipe).memory(at))
     return found
 
 
 def host_by_stage(inputs: PlannedStep, recipe: TrainingRecipe) -> np.ndarray:
     """Return what every stage keeps in the memory of its host, as ``memory_by_stage`` does [B]."""
-
-    def host(wide: PlannedStep, stage: Number) -> Number:
-        return host_bytes(wide, recipe, amounts(wide, recipe), stage)
-
-    return np.asarray(of_stages(inputs, host))
+    return np.asarray(of_stages(inputs, lambda wide, at: stages(wide, recipe).host(at)))
 
 
 def of_stages(inputs: PlannedStep, result: Callable[[PlannedStep, Number], Any]) -> Any:
     """Return a result of every stage, along a trailing dimension, which single numbers lack."""
     plan = inputs.plan
-    stages = int(np.max(plan.pipeline))
+    count = int(np.max(plan.pipeline))
     wide = map_numbers(
         lambda one: np.asarray(one)[..., None] if np.ndim(one) else np.float64(one), inputs
     )
-    stage: Any = np.arange(float(stages)).reshape((1,) * np.ndim(plan.pipeline) + (stages,))
-    found = result(wide, stage)
+    stage: Any = np.arange(float(count)).reshape((1,) * np.ndim(plan.pipeline) + (count,))
     there = stage < wide.plan.pipeline
-    return map_numbers(lambda value: np.where(there, value, 0.0), found)
+    return map_numbers(lambda value: np.where(there, value, 0.0), result(wide, stage))
 
 
-def stage_memory(inputs: PlannedStep, recipe: TrainingRecipe, stage: Number) -> StageMemory:
-    """Return the memory of one stage, counted from 0.
+class Stages(NamedTuple):
+    """What the stages of a step keep, each counted from 0: of the device, and of its host [B]."""
+
+    memory: Callable[[Number], StageMemory]
+    host: Callable[[Number], Number]
+
+
+OfStage = Callable[[StageLayers], Terms]  # terms of a stage; what all stages share is known
+
+
+def stages(inputs: PlannedStep, recipe: TrainingRecipe) -> Stages:
+    """Return the memory of a stage and of its host; what does not depend on the stage comes once.
 
     peak = static + activations + largest transient;  reserved = peak (1 + fragmentation);
-    device = reserved + context + communicators
+    device = reserved + context + communicators;  host = (master + moments) phi N / ranks + phi_a
+    activations of all layers in flight
     """
-    return of_stage(inputs, recipe, amounts(inputs, recipe), stage)
+    of, size, spread = groups(inputs.model), sizes(inputs), layout_of(inputs, recipe)
+    layer, shapes = layer_parameters(inputs, recipe, of), layer_shapes(of, inputs.plan)
+    kinds = activations(inputs, recipe, size, of)
+    saved = Kinds(*(total(kind.saved.values()) for kind in kinds))
+    states, kept = state_ranks(inputs), inputs.buffers
+    buffers = buffers_of(inputs, size, layer, shapes)
+    resident = _resident(inputs, size, kinds, saved)
+    momentary = _momentary(inputs, recipe, size, kinds, saved, shapes)
+
+    def memory(stage: Number) -> StageMemory:
+        counted = stage_layers(inputs, recipe, stage, spread)
+        dense, expert = stage_parameters(inputs, counted, layer)
+        static = {**_state_terms(inputs, states, dense, expert), **buffers(counted)}
+        acts, transients = resident(counted), momentary(counted)
+        sums = {"static": total(static.values()), "activations": total(acts.values())}
+        transient: Number = 0.0
+        for value in transients.values():
+            transient = larger(transient, value)
+        peak = sums["static"] + sums["activations"] + transient
+        reserved = peak * (1.0 + kept.fragmentation)
+        return StageMemory(
+            layers=counted.layers.dense + counted.layers.routing,
+            parameters_dense=dense,
+            parameters_expert=expert,
+            **static,
+            **{f"activations_{name}": value for name, value in acts.items()},
+            **{f"transient_{name}": value for name, value in transients.items()},
+            **sums,
+            transient=transient,
+            peak_allocated=peak,
+            reserved=reserved,
+            device=reserved + kept.cuda_context + kept.communicator,
+        )
+
+    def host(stage: Number) -> Number:
+        counted, plan = stage_layers(inputs, recipe, stage, spread), inputs.plan
+        width = (inputs.states.master_bytes + inputs.states.moment_bytes) * plan.offload_optimizer
+        found = inputs.activations.offload_activations * saved.over(counted.resident)
+        for part, number in zip(PARTS, stage_parameters(inputs, counted, layer), strict=True):
+            found = found + number * width / states[f"optimizer_{part}"]
+        return found
+
+    return Stages(memory, host)
 
 
-class Amounts(NamedTuple):
-    """What the memory of every stage is made of, the same for all stages."""
-
-    size: Sizes
-    spread: Layout
-    layer: LayerParameters
-    states: dict[str, State]
-    buffers: Buffered
-    saved: LayerTerms  # of one layer of each kind
-    saved_total: Kinds
-    waiting: Kinds  # bytes of one layer of each kind that waits for its weight gradients
-    momentary: Momentary
-    embedding: Number  # activations of one microbatch at the embedding, 8 T + [dropout] T h / sigma
-    prediction: Number  # of multi-token prediction, K (a layer of the last kind + 6 beta T h/sigma)
-    boundary: Number  # one received and one sent tensor, 2 x / sigma in a pipeline
+# ---- Parameters and their states ----------------------------------------------------------------
 
 
-def amounts(inputs: PlannedStep, recipe: TrainingRecipe) -> Amounts:
-    """Return what does not depend on the stage.
+class LayerParameters(NamedTuple):
+    """Parameters of one layer of each kind and of the ends, on one rank before data sharding."""
+
+    dense: Number
+    routing: Number  # without routed experts
+    routed: Number
+    vocabulary: Number  # of the embedding, and of the head
+    after: Number  # of what follows the last layer
+
+
+def layer_parameters(inputs: PlannedStep, recipe: TrainingRecipe, of: Groups) -> LayerParameters:
+    """Return the parameters of one layer of each kind, and of the ends.
+
+    N = sharded / t + replicated, of routed experts N_e = E (g + 1) h f_e / (epsilon tau); a module
+    of multi-token prediction is a layer of the last kind, three norms and 2 h^2 / t
+
+    Assumes: norms, the router and the down-projections of latent attention are replicated; whole
+    experts on a rank, each cut by columns over the expert-tensor group. A tied head is a copy of
+    the embedding unless one stage has both; modules of multi-token prediction share one copy of the
+    embedding, unless the rank has it anyway.
+    """
+    model, plan = inputs.model, inputs.plan
+    of_dense, of_routing = layer_weights(of)
+    dense = of_dense.sharded / plan.tensor + of_dense.replicated
+    routing = of_routing.sharded / plan.tensor + of_routing.replicated
+    vocabulary = padded_vocabulary(inputs) * model.hidden / plan.tensor
+    last, norm = where(model.experts > 0.0, routing, dense), norm_weights(model)
+    alone = plan.pipeline == 1.0
+    here = alone | (recipe.schedule is Schedule.DUALPIPE)
+    joined = 2.0 * model.hidden * model.hidden / plan.tensor
+    modules = model.mtp_layers * (last + joined + 3.0 * norm)
+    copy = where(here, 0.0, smaller(model.mtp_layers, 1.0)) * vocabulary
+    head = where((model.tied > 0.0) & alone, 0.0, vocabulary)
+    return LayerParameters(
+        dense=dense,
+        routing=routing,
+        routed=of_routing.routed / (plan.expert * plan.expert_tensor),
+        vocabulary=vocabulary,
+        after=head + norm + modules + copy,
+    )
+
+
+def padded_vocabulary(inputs: PlannedStep) -> Number:
+    """Return the entries of the vocabulary after padding, so that every shard is equal.
+
+    V_p = ceil((V + extra) / (m t)) m t, m = 128 in Megatron, whose NullTokenizer adds one entry
+    """
+    states = inputs.states
+    columns = states.vocabulary_multiple * inputs.plan.tensor
+    return ceiling(inputs.model.vocabulary + states.extra_token, columns) * columns
+
+
+def stage_parameters(
+    inputs: PlannedStep, stage: StageLayers, layer: LayerParameters
+) -> tuple[Number, Number]:
+    """Return the parameters of a stage: dense ones and those of routed experts."""
+    model = inputs.model
+    embedding = layer.vocabulary + model.positions * model.hidden
+    layers = layer.dense * stage.layers.dense + layer.routing * stage.layers.routing
+    dense = layers + embedding * stage.first + layer.after * stage.last
+    return dense, layer.routed * stage.predicting.routing
+
+
+PARTS = ("dense", "expert")  # of the parameters: without routed experts, and those
+SHARDED_FROM = {"weights": 3.0, "gradients": 2.0, "optimizer": 1.0}  # a ZeRO stage on
+
+
+def state_ranks(inputs: PlannedStep) -> dict[str, Number]:
+    """Return how many ranks shard weights, gradients and optimizer states.
+
+    Replicas of dense parameters G = D C, of an expert G_e = D C t / (epsilon tau)
+
+    Assumes: ZeRO 1 shards the optimizer, 2 also gradients, 3 also weights.
+    """
+    plan, instances = inputs.plan, inputs.states.optimizer_instances
+    replicas = plan.data * plan.context
+    sharing = replicas * plan.tensor / (plan.expert * plan.expert_tensor)
+    return {
+        f"{kind}_{part}": where(
+            plan.zero_stage >= first, group / (instances if kind == "optimizer" else 1.0), 1.0
+        )
+        for kind, first in SHARDED_FROM.items()
+        for part, group in zip(PARTS, (replicas, sharing), strict=True)
+    }
+
+
+def _state_terms(
+    inputs: PlannedStep, ranks: dict[str, Number], dense: Number, expert: Number
+) -> Terms:
+    """Return the bytes of a stage's weights, gradients and optimizer states on the device."""
+    states, on_device = inputs.states, 1.0 - inputs.plan.offload_optimizer
+    optimizer = (states.master_bytes + states.moment_bytes) * on_device
+    widths = (states.weight_bytes, states.gradient_bytes, optimizer)
+    return {
+        f"{kind}_{part}": number * width / ranks[f"{kind}_{part}"]
+        for kind, width in zip(SHARDED_FROM, widths, strict=True)
+        for part, number in zip(PARTS, (dense, expert), strict=True)
+    }
+
+
+# ---- Saved activations --------------------------------------------------------------------------
+
+
+def _resident(
+    inputs: PlannedStep, size: Sizes, kinds: tuple[LayerBytes, LayerBytes], saved: Kinds
+) -> OfStage:
+    """Return the activations of all layers and microbatches in flight, and those beside layers.
+
+    The embedding keeps 8 T + [dropout] T h / sigma of a microbatch, multi-token prediction K (a
+    layer of the last kind + 6 beta T h / sigma), a pipeline one received and one sent tensor.
 
     Assumes: token ids of 8 bytes, a mask of 1 byte.
     """
-    model, acts, of = inputs.model, inputs.activations, groups(inputs.model)
-    size, layer = sizes(inputs), layer_parameters(inputs, recipe, of)
-    of_layer, shapes = activations(inputs, recipe, size, of), layer_shapes(of, inputs.plan)
-    kept = of_layer.saved.total
-    last = where(model.experts > 0.0, kept.routing, kept.dense)
+    model, acts = inputs.model, inputs.activations
+    share = 1.0 - acts.offload_activations
+    last = where(model.experts > 0.0, saved.routing, saved.dense)
     heads = 6.0 * acts.activation_bytes * size.tokens * model.hidden / size.shards
-    masks = acts.hidden_dropout * size.tokens * model.hidden / size.shards
-    return Amounts(
-        size=size,
-        spread=layout_of(inputs, recipe),
-        layer=layer,
-        states=states_of(inputs),
-        buffers=buffers(inputs, size, layer, shapes),
-        saved=of_layer.saved,
-        saved_total=kept,
-        waiting=of_layer.waiting,
-        momentary=momentary(inputs, recipe, size, of_layer.again, shapes),
-        embedding=8.0 * size.tokens + masks,
-        prediction=model.mtp_layers * (last + heads),
-        boundary=where(inputs.plan.pipeline > 1.0, 2.0 * size.state / size.shards, 0.0),
-    )
+    embedding = 8.0 * size.tokens + acts.hidden_dropout * size.tokens * model.hidden / size.shards
+    prediction = model.mtp_layers * (last + heads)
+    boundary = where(inputs.plan.pipeline > 1.0, 2.0 * size.state / size.shards, 0.0)
+    waiting = Kinds(*(kind.waiting for kind in kinds))
+    names = {**kinds[0].saved, **kinds[1].saved}
+
+    def of_stage(stage: StageLayers) -> Terms:
+        terms = {
+            name: share * Kinds(*(kind.saved.get(name, 0.0) for kind in kinds)).over(stage.resident)
+            for name in names
+        }
+        terms["routed"] = terms["routed"] + terms.pop("routed_outputs")
+        return {
+            **terms,
+            "embedding": embedding * stage.opening_in_flight,
+            "mtp": prediction * stage.last,
+            "pipeline": boundary,
+            "pending_weight_gradients": waiting.over(stage.pending),
+        }
+
+    return of_stage
 
 
-def of_stage(
-    inputs: PlannedStep, recipe: TrainingRecipe, found: Amounts, stage: Number
-) -> StageMemory:
-    """Return the memory of one stage, from what is the same for all of them."""
-    counted = stage_layers(inputs, recipe, stage, found.spread)
-    dense, expert = stage_parameters(inputs, counted, found.layer)
-    kinds = with_prediction(inputs.model, counted)
-    static = {
-        **state_terms(found.states, dense, expert),
-        **buffer_terms(inputs, found.buffers, kinds, counted.last),
-    }
-    activations = {
-        **_resident_terms(inputs, counted, found.saved),
-        "embedding": found.embedding * counted.opening_in_flight,
-        "mtp": found.prediction * counted.last,
-        "pipeline": found.boundary,
-        "pending_weight_gradients": found.waiting.over(counted.pending),
-    }
-    transients = momentary_terms(inputs, found.momentary, counted, kinds, found.saved_total)
-    sums = {"static": total(static), "activations": total(activations)}
-    transient: Number = 0.0
-    for value in transients.values():
-        transient = larger(transient, value)
-    peak = sums["static"] + sums["activations"] + transient
-    reserved = peak * (1.0 + inputs.buffers.fragmentation)
-    return StageMemory(
-        layers=counted.layers.dense + counted.layers.routing,
-        parameters_dense=dense,
-        parameters_expert=expert,
-        **static,
-        **{f"activations_{name}": value for name, value in activations.items()},
-        **{f"transient_{name}": value for name, value in transients.items()},
-        **sums,
-        transient=transient,
-        peak_allocated=peak,
-        reserved=reserved,
-        device=reserved + inputs.buffers.cuda_context + inputs.buffers.communicator,
-    )
+# ---- Buffers ------------------------------------------------------------------------------------
 
 
-def host_bytes(
-    inputs: PlannedStep, recipe: TrainingRecipe, found: Amounts, stage: Number
-) -> Number:
-    """Return what one stage keeps in the memory of its host: states and activations offloaded.
+def distinct_matrices(matrices: Sequence[Shape], others: Sequence[Shape] = ()) -> Number:
+    """Return the elements of some matrices, each shape counted once, and none that others have.
 
-    (master + moments) phi N / ranks + phi_a activations of all layers in flight
+    N = sum over the distinct pairs (m, n) of m n, where (m, n) is not (n, m)
+
+    >>> float(distinct_matrices([(2.0, 3.0, 1.0), (3.0, 2.0, 1.0)], [(3.0, 2.0, 1.0)]))
+    6.0
     """
-    counted = stage_layers(inputs, recipe, stage, found.spread)
-    parameters = stage_parameters(inputs, counted, found.layer)
-    states = inputs.states
-    width = (states.master_bytes + states.moment_bytes) * inputs.plan.offload_optimizer
-    host = inputs.activations.offload_activations * found.saved_total.over(counted.resident)
-    for part, number in zip(("dense", "expert"), parameters, strict=True):
-        host = host + number * width / found.states[f"optimizer_{part}"].ranks
-    return host
+    found: Number = 0.0
+    for place, (rows, columns, present) in enumerate(matrices):
+        new = present > 0.0
+        for other, across, there in (*others, *matrices[:place]):
+            new = new & ((rows != other) | (columns != across) | (there <= 0.0))
+        found = found + where(new, rows * columns, 0.0)
+    return found
 
 
-def _resident_terms(inputs: PlannedStep, stage: StageLayers, layer: LayerTerms) -> Terms:
-    """Return the activations of all layers and microbatches in flight, by term."""
-    share = 1.0 - inputs.activations.offload_activations
-    terms = {
-        name: share * Kinds(*(kind.get(name, 0.0) for kind in layer)).over(stage.resident)
-        for name in {**layer.dense, **layer.routing}
+def _placeholders(inputs: PlannedStep, matrices: LayerShapes) -> Callable[[StageLayers], Number]:
+    """Return the elements of the different shapes of a stage's matrices."""
+    attention, dense, routing = matrices
+    head: list[Shape] = [(padded_vocabulary(inputs) / inputs.plan.tensor, inputs.model.hidden, 1.0)]
+    of_every, of_dense = distinct_matrices(attention), distinct_matrices(dense, attention)
+    of_routing = distinct_matrices(routing, attention)
+    beside_dense = distinct_matrices(routing, [*attention, *dense])
+    of_head: Any = distinct_matrices(head, attention)
+    head_is_dense, head_is_routing = (distinct_matrices(head, o) == 0.0 for o in (dense, routing))
+
+    def of_stage(stage: StageLayers) -> Number:
+        has_dense, has_routing = (number > 0.0 for number in stage.predicting)
+        counted = (has_dense & head_is_dense) | (has_routing & head_is_routing)
+        more = where(has_routing, where(has_dense, beside_dense, of_routing), 0.0)
+        ends = where((stage.last > 0.0) & ~counted, of_head, 0.0)
+        return of_every + where(has_dense, of_dense, 0.0) + more + ends
+
+    return of_stage
+
+
+def buffers_of(
+    inputs: PlannedStep, size: Sizes, layer: LayerParameters, matrices: LayerShapes
+) -> OfStage:
+    """Return the bytes of buffers.
+
+    ZeRO 3 has gathered the weights of the largest unit and of those ahead, beta (max(unit, end) +
+    prefetch unit), and not yet scattered the gradient of one layer and its copy in the format of
+    the reduction, (beta + reduce) unit; a table of rotations is 4 (s / C) w bytes, w the head size
+    or the rotated width of latent attention
+    """
+    model, plan, states, kept = inputs.model, inputs.plan, inputs.states, inputs.buffers
+    beta = inputs.activations.activation_bytes
+    routing = where(model.experts > 0.0, layer.routing + layer.routed, 0.0)
+    leading = (model.experts == 0.0) | (model.first_dense_layers > 0.0)
+    unit = larger(where(leading, layer.dense, 0.0), routing)  # the largest layer
+    sharded = plan.zero_stage >= 3.0
+    weights = beta * (larger(unit, layer.vocabulary) + states.prefetch * unit)
+    width = where(model.latent > 0.0, model.rope_size, model.head_size)
+    table = 4.0 * model.sequence / plan.context * width
+    every = {
+        "fsdp_gathered_weights": where(sharded, weights, 0.0),
+        "fsdp_gathered_gradients": where(sharded, (beta + states.reduce_bytes) * unit, 0.0),
+        "rope_table": where(model.positions > 0.0, 0.0, table),
     }
-    terms["routed"] = terms["routed"] + terms.pop("routed_outputs")
-    return terms
+    gather = where(size.shards > 1.0, size.state, 0.0)
+    elements = _placeholders(inputs, matrices)
+
+    def of_stage(stage: StageLayers) -> Terms:
+        grouped = where(stage.predicting.routing > 0.0, kept.grouped_workspace, 0.0)
+        return {
+            **every,
+            "gradient_placeholders": kept.gradient_placeholders * beta * elements(stage),
+            "gather_buffer": gather * stage.last,
+            "workspace": kept.workspace + grouped,
+        }
+
+    return of_stage
+
+
+# ---- Momentary terms, of which the largest counts -----------------------------------------------
+
+LOGIT_BYTES = {  # bytes of one logit at the start of the backward pass
+    CrossEntropy.FUSED: 2.0,  # the gradient overwrites the bf16 logits
+    CrossEntropy.VOCABULARY_PARALLEL: 6.0,  # bf16, and the fp32 softmax that becomes the gradient
+    CrossEntropy.NATIVE: 10.0,  # compiled, not in place; 8 to 18 by release
+    CrossEntropy.EAGER: 14.0,  # bf16, log-softmax, the loss's gradient and its input's in fp32
+}
+
+
+def _momentary(
+    inputs: PlannedStep,
+    recipe: TrainingRecipe,
+    size: Sizes,
+    kinds: tuple[LayerBytes, LayerBytes],
+    saved: Kinds,
+    matrices: LayerShapes,
+) -> OfStage:
+    """Return the momentary terms.
+
+    The end of the experts' forward pass runs again, with what it computes, where experts are
+    recomputed. The gradient of the embedding comes after the backward pass of the first chunk's
+    layers, whose activations are gone.
+    """
+    acts, plan, hidden = inputs.activations, inputs.plan, inputs.model.hidden
+    exchange = acts.routed_copies * (acts.activation_bytes * size.routed * hidden)
+    exchange = exchange + 2.0 * size.state / size.shards
+    repeated = plan.recompute >= (1.0 if Module.EXPERTS in modules_of(recipe) else 2.0)
+    experts = exchange + where(repeated, kinds[1].again, 0.0)
+    logits, layer = head(inputs, recipe, size), backward(inputs, size, kinds)
+    matrix = matrix_gradients(inputs, matrices)
+    entries = acts.activation_bytes * padded_vocabulary(inputs)
+    gradient = entries * hidden / plan.tensor
+
+    def of_stage(stage: StageLayers) -> Terms:
+        temporary = inputs.buffers.gradient_temporary * matrix.largest(stage.predicting)
+        embedding = larger(gradient - saved.over(stage.opening), 0.0)
+        return {
+            "head": logits * stage.last,
+            "layer_backward": layer.largest(stage.predicting) + temporary,
+            "moe": where(stage.predicting.routing > 0.0, experts, 0.0),
+            "embedding": embedding * stage.first,
+        }
+
+    return of_stage
+
+
+def head(inputs: PlannedStep, recipe: TrainingRecipe, size: Sizes) -> Number:
+    """Return the bytes of the logits and hidden states at the start of the backward pass.
+
+    M = (1 + K) Lambda T V_p / t + x + [sigma > 1] x / sigma + 2 x / sigma
+
+    Assumes: the final norm's input and output belong here.
+    """
+    columns = padded_vocabulary(inputs) / inputs.plan.tensor
+    logits = (1.0 + inputs.model.mtp_layers) * LOGIT_BYTES[recipe.cross_entropy]
+    scattered = where(size.shards > 1.0, size.state / size.shards, 0.0)
+    ends = size.state + scattered + 2.0 * size.state / size.shards
+    return logits * size.tokens * columns + ends
+
+
+def backward(inputs: PlannedStep, size: Sizes, kinds: tuple[LayerBytes, LayerBytes]) -> Kinds:
+    """Return the bytes of the backward pass of one layer of each kind.
+
+    dense   M = x / sigma + max((1 + g) F, x' + F, x' + x - F), F = beta T f / t, x' = x if sigma >
+    1, else 0; routing M = x / sigma + 2 beta R h; what is computed again comes on top
+    """
+    model, beta = inputs.model, inputs.activations.activation_bytes
+    inner = beta * size.tokens * model.feedforward / inputs.plan.tensor
+    gathered = where(size.shards > 1.0, size.state, 0.0)
+    ends = larger(gathered + inner, gathered + size.state - inner)
+    dense = size.state / size.shards + larger((1.0 + model.gated) * inner, ends)
+    routing = size.state / size.shards + 2.0 * beta * size.routed * model.hidden
+    return Kinds(dense + kinds[0].again, routing + kinds[1].again)
+
+
+def matrix_gradients(inputs: PlannedStep, matrices: LayerShapes) -> Kinds:
+    """Return the bytes of the gradient of the largest matrix of a layer of each kind on a rank."""
+    beta = inputs.activations.activation_bytes
+
+    def of_layer(others: list[Shape]) -> Number:
+        most: Number = 0.0
+        for rows, columns, present in [*matrices.attention, *others]:
+            most = larger(most, where(present > 0.0, rows * columns, 0.0))
+        return beta * most
+
+    return Kinds(of_layer(matrices.dense), of_layer(matrices.routing))
+
+
+# ---- The fullest stage --------------------------------------------------------------------------
 
 
 def alone(**terms: Number) -> StageMemory:
     """Return a memory by stage whose other terms are 0."""
-    wide = {name: np.atleast_1d(np.asarray(value, float)) for name, value in terms.items()}
-    size = max(value.size for value in wide.values())
-    every = {name: wide.get(name, np.zeros(1)) for name in units(StageMemory)}
-    whole: dict[str, Any] = {name: np.broadcast_to(value, (size,)) for name, value in every.items()}
-    return StageMemory(**whole)
-
-
-# ---- The fullest stage --------------------------------------------------------------------------
+    every = {name: terms.get(name, 0.0) for name in units(StageMemory)}
+    whole = np.broadcast_arrays(*(np.atleast_1d(np.asarray(v, float)) for v in every.values()))
+    return StageMemory(**dict(zip(every, whole, strict=True)))
 
 
 class FullestStage(NamedTuple):
     """The stage that decides whether a plan fits."""
 
     stage: Any  # its number, from 0
-    peak_allocated: Number  # of all stages [B]; reserved and device are those of the same stage
-    reserved: Number
     device: Number
     missing: Number  # [B] beyond the capacity, 0 if the plan fits
     fits: Any
@@ -227,8 +466,8 @@ def fullest_stage(memory: StageMemory, hbm_capacity: Number) -> FullestStage:
 
     The capacity is what the device reports, not what its label says.
     """
-    xp = namespace(memory.device)
     device: Any = memory.device
+    xp = namespace(device)
     stage = xp.argmax(device, axis=-1)
 
     def there(values: Any) -> Any:
@@ -239,8 +478,6 @@ def fullest_stage(memory: StageMemory, hbm_capacity: Number) -> FullestStage:
     full = there(device)
     return FullestStage(
         stage=stage,
-        peak_allocated=there(memory.peak_allocated),
-        reserved=there(memory.reserved),
         device=full,
         missing=larger(full - hbm_capacity, 0.0),
         fits=full <= hbm_capacity,

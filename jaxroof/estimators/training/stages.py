@@ -22,11 +22,11 @@ class Kinds(NamedTuple):
 
     def times(self, factor: Number) -> "Kinds":
         """Return both numbers, each times a factor."""
-        return Kinds(self.dense * factor, self.routing * factor)
+        return Kinds(*(one * factor for one in self))
 
     def plus(self, other: "Kinds") -> "Kinds":
         """Return the sums with other numbers, kind by kind."""
-        return Kinds(self.dense + other.dense, self.routing + other.routing)
+        return Kinds(*(one + more for one, more in zip(self, other, strict=True)))
 
     def over(self, layers: "Kinds") -> Number:
         """Return the sum over layers of what one of each kind has."""
@@ -34,14 +34,14 @@ class Kinds(NamedTuple):
 
     def largest(self, layers: "Kinds") -> Number:
         """Return the larger of what the kinds of layer that there are take."""
-        dense = where(layers.dense > 0.0, self.dense, 0.0)
-        return larger(dense, where(layers.routing > 0.0, self.routing, 0.0))
+        return larger(*(where(n > 0.0, one, 0.0) for n, one in zip(layers, self, strict=True)))
 
 
 class StageLayers(NamedTuple):
     """Layers of one rank, and the activations that it holds at once."""
 
     layers: Kinds
+    predicting: Kinds  # the same with those of multi-token prediction
     resident: Kinds  # layers times microbatches in flight
     pending: Kinds  # layers times microbatches that wait for their weight gradients
     opening: Kinds  # layers of the model's first chunk, on the ranks that have it
@@ -67,11 +67,6 @@ class Alike(NamedTuple):
     each: Number  # layers of every chunk in the middle
     first_lacks: Number  # layers that the first one has less
     last_lacks: Number  # layers that the last one has less
-
-    @property
-    def possible(self) -> Any:
-        """Return whether neither end lacks more layers than a chunk has."""
-        return (self.first_lacks <= self.each) & (self.last_lacks <= self.each)
 
 
 # ---- Layers of a chunk --------------------------------------------------------------------------
@@ -103,71 +98,30 @@ def _divides(chunks: Number, layers: Number) -> Any:
     return layers - whole(layers, chunks) * chunks == 0.0
 
 
-def first_extra_chunk(layers: Number, chunks: Number) -> Number:
-    """Return the first of n virtual stages that has one layer more, max(1, n - 1 - L mod n).
-
-    From there on every one has, but the last, which has if L mod n = n - 1: stages are as even as
-    can be, and the L mod n layers go to n-2, ..., 1, n-1, 0, since embedding and loss make the
-    ends the fullest. It is n - 1 at least where no virtual stage has more.
-
-    >>> float(first_extra_chunk(10.0, 4.0))
-    1.0
-    """
-    return larger(1.0, chunks - 1.0 - (layers - whole(layers, chunks) * chunks))
-
-
-def chunk_of_layer(layer: Number, layers: Number, chunks: Number) -> Number:
-    """Return the virtual stage that has a layer under even stages, n - 1 beyond the last layer.
-
-    >>> [float(chunk_of_layer(layer, 10.0, 4.0)) for layer in (1.0, 2.0, 5.0, 8.0, 10.0)]
-    [0.0, 1.0, 2.0, 3.0, 3.0]
-    """
-    even, extra = whole(layers, chunks), first_extra_chunk(layers, chunks)
-    before = whole(layer, larger(even, 1.0))
-    behind = whole(layer + extra, even + 1.0)
-    return smaller(where(before <= extra, before, behind), chunks - 1.0)
-
-
-def first_chunk_from(
-    virtual: Number, stage: Number, pipeline: Number, interleave: Number
-) -> Number:
-    """Return the first chunk of a stage at or behind a virtual stage, r if there is none.
-
-    j = ceil((v - i) / p), since chunk j of stage i is virtual stage j p + i
-
-    >>> float(first_chunk_from(5.0, 1.0, 4.0, 3.0)), float(first_chunk_from(6.0, 1.0, 4.0, 3.0))
-    (1.0, 2.0)
-    """
-    return smaller(larger(ceiling(virtual - stage, pipeline), 0.0), interleave)
-
-
-def leading_layers(first: Number, layers: Number, leading: Number) -> Number:
-    """Return how many of a chunk's layers do not route, where those that do not lead the model."""
-    return smaller(larger(leading - first, 0.0), layers)
-
-
-def leading_dense(model: Architecture) -> Number:
+def _leading(model: Architecture) -> Number:
     """Return how many layers lead the model that do not route."""
     return where(model.experts > 0.0, model.first_dense_layers, model.layers)
 
 
 def layout_of(inputs: PlannedStep, recipe: TrainingRecipe) -> Layout:
-    """Return how layers are spread over chunks: as even as can be, or alike but for both ends."""
+    """Return how layers are spread over chunks: as even as can be, or alike but for both ends.
+
+    As even as can be, the L mod n layers beyond floor(L / n) each go to the n chunks n-2, ..., 1,
+    n-1, 0, since embedding and loss make the ends the fullest.
+    """
     model, chunks = inputs.model, inputs.plan.pipeline * inputs.plan.interleave
-    layers, leading = model.layers, leading_dense(model)
-    if recipe.layer_division is LayerDivision.EVEN:
-        even = whole(layers, chunks)
-        return Layout(
-            even=even,
-            extra=first_extra_chunk(layers, chunks),
-            first_lacks=0.0,
-            last_lacks=where(layers - even * chunks < chunks - 1.0, 1.0, 0.0),
-            leading=leading,
-            mixed=chunk_of_layer(leading, layers, chunks),
-        )
-    each, first, last = alike_chunks(layers, model.mtp_layers, chunks)
-    mixed = smaller(whole(leading + first, larger(each, 1.0)), chunks - 1.0)
-    return Layout(each, chunks, first, last, leading, mixed)
+    layers, leading = model.layers, _leading(model)
+    if recipe.layer_division is not LayerDivision.EVEN:
+        each, first, last = alike_chunks(layers, model.mtp_layers, chunks)
+        mixed = smaller(whole(leading + first, larger(each, 1.0)), chunks - 1.0)
+        return Layout(each, chunks, first, last, leading, mixed)
+    even = whole(layers, chunks)
+    over = layers - even * chunks
+    extra = larger(1.0, chunks - 1.0 - over)
+    before = whole(leading, larger(even, 1.0))
+    behind = whole(leading + extra, even + 1.0)
+    mixed = smaller(where(before <= extra, before, behind), chunks - 1.0)
+    return Layout(even, extra, 0.0, where(over < chunks - 1.0, 1.0, 0.0), leading, mixed)
 
 
 def chunk_split(inputs: PlannedStep, recipe: TrainingRecipe) -> Split:
@@ -176,18 +130,17 @@ def chunk_split(inputs: PlannedStep, recipe: TrainingRecipe) -> Split:
     return tuple(int(_chunk(spread, float(v), float(chunks))) for v in range(chunks))
 
 
-def _first_layer(spread: Layout, virtual: Number) -> Number:
-    """Return the number of the first layer of a virtual stage."""
-    before = virtual * spread.even + larger(virtual - spread.extra, 0.0)
-    return larger(before - spread.first_lacks, 0.0)
-
-
 def _chunk(spread: Layout, virtual: Number, chunks: Number) -> Number:
     """Return the layers of a virtual stage."""
     more = where(virtual >= spread.extra, 1.0, 0.0)
     first = where(virtual == 0.0, spread.first_lacks, 0.0)
     last = where(virtual == chunks - 1.0, spread.last_lacks, 0.0)
     return spread.even + more - first - last
+
+
+def _dense_of(first: Number, layers: Number, leading: Number) -> Number:
+    """Return how many of a chunk's layers, counted from its first one, do not route."""
+    return smaller(larger(leading - first, 0.0), layers)
 
 
 # ---- Layers of a stage --------------------------------------------------------------------------
@@ -205,15 +158,8 @@ def stage_layers(
     if recipe.schedule is not Schedule.DUALPIPE:
         return one
     other = _one_stage(inputs, recipe, inputs.plan.pipeline - 1.0 - stage, spread)
-    return StageLayers(
-        layers=one.layers.plus(other.layers),
-        resident=one.resident.plus(other.resident),
-        pending=one.pending.plus(other.pending),
-        opening=one.opening.plus(other.opening),
-        opening_in_flight=one.opening_in_flight + other.opening_in_flight,
-        first=one.first + other.first,
-        last=one.last + other.last,
-    )
+    both: Any = zip(one, other, strict=True)
+    return StageLayers(*(a.plus(b) if isinstance(a, Kinds) else a + b for a, b in both))
 
 
 Weight = Callable[[Number], Number]  # of one chunk and of all behind it, summed; 0 behind the last
@@ -223,22 +169,25 @@ OfStage = Callable[[PlannedStep, Number], Number]
 def _one_stage(
     inputs: PlannedStep, recipe: TrainingRecipe, stage: Number, spread: Layout
 ) -> StageLayers:
-    plan, split = inputs.plan, recipe.layer_division
+    model, plan, split = inputs.model, inputs.plan, recipe.layer_division
     first = where(stage == 0.0, 1.0, 0.0)
+    last = where(stage == plan.pipeline - 1.0, 1.0, 0.0)
     in_flight = IN_FLIGHT[recipe.schedule](inputs, stage)
     if isinstance(split, tuple):
         layers, resident, opening = _of_split(inputs, split, stage, in_flight)
     else:
         layers, resident, opening = _of_chunks(inputs, stage, spread, in_flight)
+    routes, more = model.experts > 0.0, model.mtp_layers * last
     waits = recipe.schedule is Schedule.ZB_H1  # for weight gradients, min(M, i) microbatches
     return StageLayers(
         layers=layers,
+        predicting=layers.plus(Kinds(where(routes, 0.0, more), where(routes, more, 0.0))),
         resident=resident,
         pending=layers.times(smaller(plan.microbatches, stage) if waits else 0.0),
         opening=opening.times(first),
         opening_in_flight=(in_flight(0.0) - in_flight(smaller(1.0, plan.interleave))) * first,
         first=first,
-        last=where(stage == plan.pipeline - 1.0, 1.0, 0.0),
+        last=last,
     )
 
 
@@ -251,17 +200,17 @@ def _of_chunks(
     that do not route lead. So a sum over chunks takes the weights of a few, however many there are.
     """
     pipeline, interleave = inputs.plan.pipeline, inputs.plan.interleave
-    behind = first_chunk_from(spread.extra, stage, pipeline, interleave)
     first_lacks = where(stage == 0.0, spread.first_lacks, 0.0)
     last_lacks = where(stage == pipeline - 1.0, spread.last_lacks, 0.0)
-    place = first_chunk_from(spread.mixed, stage, pipeline, interleave)
+    behind, place = (  # the first chunk of the stage at or behind a virtual stage
+        smaller(larger(ceiling(virtual - stage, pipeline), 0.0), interleave)
+        for virtual in (spread.extra, spread.mixed)
+    )
     next_place = smaller(place + 1.0, interleave)
     virtual = place * pipeline + stage
-    partly = leading_layers(
-        _first_layer(spread, virtual),
-        _chunk(spread, virtual, pipeline * interleave),
-        spread.leading,
-    )
+    before = virtual * spread.even + larger(virtual - spread.extra, 0.0)
+    here = _chunk(spread, virtual, pipeline * interleave)
+    partly = _dense_of(larger(before - spread.first_lacks, 0.0), here, spread.leading)
 
     def kinds(weight: Weight) -> Kinds:
         opening = first_lacks * (weight(0.0) - weight(smaller(1.0, interleave)))
@@ -274,7 +223,7 @@ def _of_chunks(
         return Kinds(dense, every - dense)
 
     first = _chunk(spread, 0.0, pipeline * interleave)
-    dense = leading_layers(0.0, first, spread.leading)
+    dense = _dense_of(0.0, first, spread.leading)
     return kinds(lambda chunk: interleave - chunk), kinds(in_flight), Kinds(dense, first - dense)
 
 
@@ -283,11 +232,11 @@ def _of_split(
 ) -> tuple[Kinds, Kinds, Kinds]:
     """Return the same for a split of layers that is given, chunk by chunk."""
     before = tuple(sum(split[:place]) for place in range(len(split)))
-    plan, leading = inputs.plan, leading_dense(inputs.model)
+    plan, leading = inputs.plan, _leading(inputs.model)
 
     def kinds(virtual: Number) -> Kinds:
         layers = _at(split, virtual)
-        dense = leading_layers(_at(before, virtual), layers, leading)
+        dense = _dense_of(_at(before, virtual), layers, leading)
         return Kinds(dense, layers - dense)
 
     layers, resident = Kinds(0.0, 0.0), Kinds(0.0, 0.0)
@@ -308,82 +257,36 @@ def _at(values: Any, place: Number) -> Number:
     return found
 
 
-def with_prediction(model: Architecture, stage: StageLayers) -> Kinds:
-    """Return the layers of a stage, those of multi-token prediction included."""
-    routes, more = model.experts > 0.0, model.mtp_layers * stage.last
-    return stage.layers.plus(Kinds(where(routes, 0.0, more), where(routes, more, 0.0)))
-
-
 # ---- Microbatches in flight, in a chunk and in all behind it, summed ---------------------------
 
 
-class Passes(NamedTuple):
-    """Forward passes of chunks in flight on a stage: whole rounds of groups, and what is behind."""
+def _one_by_one(inputs: PlannedStep, stage: Number) -> Weight:
+    """Return the weight of chunks under 1F1B, min(M, p - i) microbatches where there is one.
 
-    rounds: Number  # n, in which every chunk has one group
-    group: Number  # w, microbatches
-    rest: Number  # passes behind the rounds
-    length: Number  # l, of the group under way
+    Interleaved, m = min(M r, 2 (p - i - 1) + (r - 1) w + 1 + early) passes are in flight; groups of
+    w microbatches go through chunk after chunk, so there are n = floor(m / (r w)) whole rounds,
+    floor(M / w) at most, and m - n w r passes behind them; (r - j) n w + max(rest - j l, 0) from
+    chunk j on, l the group under way
 
-
-def passes_in_flight(
-    stage: Number,
-    pipeline: Number,
-    interleave: Number,
-    microbatches: Number,
-    microbatch_group: Number,
-    early_forward: Number,
-) -> Passes:
-    """Return the forward passes of chunks in flight on a stage under interleaved 1F1B.
-
-    m = min(M r, 2 (p - i - 1) + (r - 1) w + 1 + early) passes are in flight; groups of w
-    microbatches go through chunk after chunk, so there are n = floor(m / (r w)) whole rounds,
-    floor(M / w) at most, and m - n w r passes behind them
-
-    Assumes: r > 1; the last group is shorter if w does not divide M. early = 1 if expert exchanges
+    Assumes: the last group is shorter if w does not divide M. early = 1 if expert exchanges
     overlap.
     Source: docs/models/parameters_flops_memory.md, section 4.6.
-
-    >>> found = passes_in_flight(0.0, 4.0, 2.0, 16.0, 4.0, 0.0)
-    >>> float(found.rounds), float(found.rest)
-    (1.0, 3.0)
     """
-    group = microbatch_group
-    warm = 2.0 * (pipeline - stage - 1.0) + (interleave - 1.0) * group + 1.0 + early_forward
-    passes = smaller(microbatches * interleave, warm)
-    full = whole(microbatches, group)
-    rounds = smaller(whole(passes, group * interleave), full)
-    length = where(rounds < full, group, microbatches - full * group)
-    return Passes(rounds, group, passes - rounds * group * interleave, length)
-
-
-def in_flight_from_chunk(passes: Passes, chunk: Number, interleave: Number) -> Number:
-    """Return the microbatches in flight in one chunk of a stage and all behind it, summed.
-
-    (r - j) n w + max(rest - j l, 0)
-
-    >>> passes = passes_in_flight(0.0, 4.0, 2.0, 16.0, 4.0, 0.0)
-    >>> held = [float(in_flight_from_chunk(passes, chunk, 2.0)) for chunk in (0, 1, 2)]
-    >>> held[0] - held[1], held[1] - held[2]
-    (7.0, 4.0)
-    """
-    rest = larger(passes.rest - chunk * passes.length, 0.0)
-    return (interleave - chunk) * passes.rounds * passes.group + rest
-
-
-def _one_by_one(inputs: PlannedStep, stage: Number) -> Weight:
-    """Return the weight of chunks under 1F1B, min(M, p - i) microbatches where there is one."""
     plan = inputs.plan
     group = where(inputs.microbatch_group > 0.0, inputs.microbatch_group, plan.pipeline)
-    passes = passes_in_flight(
-        stage, plan.pipeline, plan.interleave, plan.microbatches, group, inputs.early_forward
-    )
+    warm = 2.0 * (plan.pipeline - stage - 1.0) + (plan.interleave - 1.0) * group + 1.0
+    passes = smaller(plan.microbatches * plan.interleave, warm + inputs.early_forward)
+    full = whole(plan.microbatches, group)
+    rounds = smaller(whole(passes, group * plan.interleave), full)
+    length = where(rounds < full, group, plan.microbatches - full * group)
+    rest = passes - rounds * group * plan.interleave
     plain = smaller(plan.microbatches, plan.pipeline - stage)
     interleaved = (plan.interleave > 1.0) & (plan.pipeline > 1.0)
 
     def from_chunk(chunk: Number) -> Number:
-        held = in_flight_from_chunk(passes, chunk, plan.interleave)
-        return where(interleaved, held, (plan.interleave - chunk) * plain)
+        left = plan.interleave - chunk
+        held = left * rounds * group + larger(rest - chunk * length, 0.0)
+        return where(interleaved, held, left * plain)
 
     return from_chunk
 

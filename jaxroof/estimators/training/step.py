@@ -1,37 +1,43 @@
 """A training step of a model of today: its time with an interval, its memory and its legality.
 
+Two estimators: ``training``, and ``stage_memory`` for the memory alone, which needs no chip.
 Source: docs/models/training_step_today.md and docs/models/parameters_flops_memory.md.
 """
 
+import dataclasses
+from typing import Any
+
 from jaxroof.catalog import lookup as named
 from jaxroof.catalog.chip import Chip
+from jaxroof.catalog.system import usable_memory
 from jaxroof.estimator import Estimator, details_in
 from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.estimators.training import interval as bounds
-from jaxroof.estimators.training.inputs import SHORTHAND, TrainingInputs, TrainingPlan
+from jaxroof.estimators.training.inputs import (
+    SHORTHAND,
+    StageInputs,
+    TrainingInputs,
+    TrainingPlan,
+)
 from jaxroof.estimators.training.interval import inside
 from jaxroof.estimators.training.legality import verdicts
-from jaxroof.estimators.training.memory_step import (
-    all_of,
-    device_memory,
-    fullest,
-    groups,
-    memory_limit,
-)
-from jaxroof.estimators.training.memory_step import example as example_of_memory
-from jaxroof.estimators.training.model_flops import token_flops
-from jaxroof.estimators.training.own_plan import USUAL, close, why_not
+from jaxroof.estimators.training.model_size import size, token_flops
 from jaxroof.estimators.training.planned import PlannedStep, planned
-from jaxroof.estimators.training.plans import DEGREES, alike, plans, reasons
+from jaxroof.estimators.training.plans import DEGREES, USUAL, alike, close, plans, reasons, why_not
 from jaxroof.estimators.training.precision import expand_settings
 from jaxroof.estimators.training.rates import chip_of
 from jaxroof.estimators.training.recipe import TrainingRecipe
-from jaxroof.estimators.training.report import TrainingReport
-from jaxroof.estimators.training.stage_time import ROUTES, SHORTER, late, stage_layers
+from jaxroof.estimators.training.report import FullestStageReport, StageMemory, TrainingReport
+from jaxroof.estimators.training.stage_memory import stages
+from jaxroof.estimators.training.stages import deciding_stages
 from jaxroof.estimators.training.step_time import (
+    ROUTES,
+    SHORTER,
     LayerParts,
     StepTime,
+    late,
     layer,
+    stage_layers,
     time_of_layers,
 )
 from jaxroof.formulas.arithmetic import larger, where
@@ -39,6 +45,96 @@ from jaxroof.records import Number, value_or
 
 DAY = 86400.0  # [s]
 ROUNDING = 1e-9  # by which a bound is lower, so that it stays one
+
+# ---- Its memory ---------------------------------------------------------------------------------
+
+
+def memory_limit(inputs: StageInputs) -> Number:
+    """Return the memory available to a step [B]: what the device has, times its usable share."""
+    return usable_memory(inputs.system)
+
+
+def fewest_state_bytes(inputs: StageInputs, recipe: TrainingRecipe) -> Number:
+    """Return the bytes that all ranks of any plan together have at least: weights and gradients.
+
+    Assumes: one copy of each; the optimizer states may lie in host memory.
+    """
+    counted = size(inputs.model, recipe)
+    elsewhere = counted["parameters_extra"] + counted["parameters_class_head"]
+    parameters = counted["parameters"] - elsewhere  # those that memory counts
+    return parameters * (inputs.states.weight_bytes + inputs.states.gradient_bytes)
+
+
+def fullest_stage(inputs: StageInputs, recipe: TrainingRecipe) -> FullestStageReport:
+    """Return the memory of the fullest stage and the verdicts of one optimizer step.
+
+    Assumes: one rank of every kind of stage, all ranks of a stage alike (experts: see
+    ``routing_imbalance``).
+    """
+    asked = planned(inputs, recipe)
+    memory, stage, host = fullest(asked, recipe)
+    fits = memory.device <= memory_limit(inputs)
+    allowed = {**verdicts(asked, recipe), "device_fits": fits}
+    return FullestStageReport(
+        **vars(memory),
+        **memory_groups(memory),
+        stage=stage,
+        host=host,
+        microbatches=asked.plan.microbatches,
+        **allowed,
+        feasible=all_of(allowed),
+    )
+
+
+def fullest(asked: PlannedStep, recipe: TrainingRecipe) -> tuple[StageMemory, Number, Number]:
+    """Return the memory of the fullest stage, its number from 0, and its bytes on the host."""
+    found = stages(asked, recipe)
+    device: Number = 0.0
+    stage: Number = 0.0
+    for place in deciding_stages(asked, recipe):
+        here = found.memory(place).device
+        stage, device = where(here > device, place, stage), larger(here, device)
+    return found.memory(stage), stage, found.host(stage)
+
+
+def device_memory(inputs: StageInputs, recipe: TrainingRecipe) -> Number:
+    """Return the memory of the fullest stage alone, ``device`` of the report [B].
+
+    It takes a fraction of the time of a report where columns of plans broadcast: a term that a
+    field does not move is as small as the fields that do.
+    """
+    asked = planned(inputs, recipe)
+    found = stages(asked, recipe)
+    device: Number = 0.0
+    for place in deciding_stages(asked, recipe):
+        device = larger(found.memory(place).device, device)
+    return device
+
+
+def memory_groups(memory: StageMemory) -> dict[str, Number]:
+    """Return the memory of a stage in groups that sum to that of the device."""
+    states = {
+        f"memory_{kind}": getattr(memory, f"{kind}_dense") + getattr(memory, f"{kind}_expert")
+        for kind in ("weights", "gradients", "optimizer")
+    }
+    return {
+        **states,
+        "memory_activations": memory.activations,
+        "memory_transient": memory.transient,
+        "memory_buffers": memory.static - sum(states.values()),
+        "memory_outside": memory.device - memory.peak_allocated,
+    }
+
+
+def all_of(allowed: dict[str, Any]) -> Any:
+    """Return whether every verdict holds."""
+    held: Any = True
+    for verdict in allowed.values():
+        held = held & verdict
+    return held
+
+
+# ---- Its time -----------------------------------------------------------------------------------
 
 
 def step(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerParts) -> TrainingReport:
@@ -77,7 +173,7 @@ def step(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerParts) -
         training_days=whole / tokens * total / DAY,
         memory=memory.device,
         host=host,
-        **groups(memory),
+        **memory_groups(memory),
         **times(asked, time),
         **allowed,
         feasible=all_of(allowed),
@@ -171,35 +267,63 @@ def times(asked: PlannedStep, time: StepTime) -> dict[str, Number]:
     }
 
 
+# ---- The estimators -----------------------------------------------------------------------------
+
+
+def example_of_memory() -> StageInputs:
+    """Return Llama 3.1 405B on 4,096 H100, split as its makers split it."""
+    model, _ = named.architecture_with_choices("llama3.1-405b")
+    return StageInputs(
+        model=model,
+        system=named.device("h100-nvs8"),
+        gpus=4096.0,
+        global_batch=2048.0,
+        plan=TrainingPlan(data=32.0, tensor=8.0, pipeline=16.0),
+    )
+
+
 def example() -> TrainingInputs:
     """Return the example of ``stage_memory``, on a system with its chip."""
     timed = {"system": named.training_system("h100-nvs8")}
     return TrainingInputs(**{**vars(example_of_memory()), **timed})
 
 
-training = Estimator(
-    name="training",
-    about=QUESTIONS["training"],
-    inputs=TrainingInputs,
+stage_memory = Estimator(
+    name="stage_memory",
+    about=QUESTIONS["stage_memory"],
+    inputs=StageInputs,
     plan=TrainingPlan,
     recipe=TrainingRecipe(),
-    parts={"layer": layer},
-    step=step,
+    step=fullest_stage,
     candidates=plans,
     alike=alike,
     reasons=reasons,
     why_not=why_not,
     usual=USUAL,
-    close=close,
     structural=("gpus", "global_batch", "model"),
+    objective="device",
+    need="device",
+    alone={"device": device_memory},
+    limit=memory_limit,
+    products={"gpus": DEGREES},
+    names={"model": named.architecture_with_choices, "system": named.device},
+    shorthand=SHORTHAND,
+    expand=expand_settings(timed=False),
+    example=example_of_memory,
+)
+training = dataclasses.replace(
+    stage_memory,
+    name="training",
+    about=QUESTIONS["training"],
+    inputs=TrainingInputs,
+    parts={"layer": layer},
+    step=step,
+    close=close,
     objective="step_time",
     need="memory",
     alone={"step_time": time_alone, "memory": device_memory},
     lower_bound=least_time,
-    limit=memory_limit,
-    products={"gpus": DEGREES},
-    names={"model": named.architecture_with_choices, "system": named.training_system},
-    shorthand=SHORTHAND,
+    names={**stage_memory.names, "system": named.training_system},
     expand=expand_settings(timed=True),
     example=example,
     details=details_in("jaxroof.estimators.training.details"),

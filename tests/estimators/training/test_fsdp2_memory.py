@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import training_memory as golden
 
-from jaxroof.estimators.training.fsdp2_memory import (
+from jaxroof.estimators.training.other_software import (
     Ends,
     Fsdp2Loss,
     Fsdp2Memory,

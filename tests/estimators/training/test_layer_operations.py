@@ -10,6 +10,7 @@ from measured_steps import CHIPS, steps
 
 from jaxroof import catalog
 from jaxroof.catalog.lookup import architecture_with_choices, training_system
+from jaxroof.estimators.training.details import layer_operations
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
 from jaxroof.estimators.training.layer import sums
 from jaxroof.estimators.training.layer.attention import exact_context, score_width
@@ -22,7 +23,6 @@ from jaxroof.estimators.training.layer.operation import (
     weights,
 )
 from jaxroof.estimators.training.layer.sums import groups, mean_weights
-from jaxroof.estimators.training.layer_operations import layer_operations
 from jaxroof.estimators.training.layer_time import layer_work
 from jaxroof.estimators.training.model_size import size
 from jaxroof.estimators.training.recipe import AttentionKernel, Module, Selective, TrainingRecipe

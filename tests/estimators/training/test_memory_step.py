@@ -14,11 +14,11 @@ from jaxroof.engine.search.all_plans import survey
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.inputs import StageInputs, TrainingPlan
 from jaxroof.estimators.training.legality import RULES
-from jaxroof.estimators.training.memory_step import memory_limit, stage_memory
 from jaxroof.estimators.training.planned import planned
 from jaxroof.estimators.training.recipe import MODULES, Selective
 from jaxroof.estimators.training.report import FullestStageReport, StageMemory
 from jaxroof.estimators.training.stage_memory import fullest_stage, memory_by_stage
+from jaxroof.estimators.training.step import memory_limit, stage_memory
 from jaxroof.records import checked
 from jaxroof.structure import results
 

@@ -7,7 +7,7 @@ import pytest
 from architectures import architecture, rows
 
 import jaxroof as jr
-from jaxroof.estimators.training.model_flops import token_flops
+from jaxroof.estimators.training.model_size import token_flops
 from jaxroof.estimators.training.recipe import Biases, Embeddings, Mlp, Norm, Recipe
 from jaxroof.records import InputError
 

@@ -11,7 +11,6 @@ import pytest
 from jaxroof.catalog.architecture import Architecture
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
 from jaxroof.estimators.training.legality import verdicts
-from jaxroof.estimators.training.memory_step import stage_memory
 from jaxroof.estimators.training.planned import planned
 from jaxroof.estimators.training.plans import DEGREES, plans
 from jaxroof.estimators.training.recipe import (
@@ -20,6 +19,7 @@ from jaxroof.estimators.training.recipe import (
     Schedule,
     TrainingRecipe,
 )
+from jaxroof.estimators.training.step import stage_memory
 from jaxroof.records import checked
 
 DENSE = {

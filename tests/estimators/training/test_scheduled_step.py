@@ -17,9 +17,8 @@ from jaxroof.estimators.training.scheduled_step import (
     scheduled_step,
     stage_seconds,
 )
-from jaxroof.estimators.training.stage_time import late
 from jaxroof.estimators.training.step import training
-from jaxroof.estimators.training.step_time import plan_time, timed
+from jaxroof.estimators.training.step_time import late, plan_time, timed
 from jaxroof.records import with_named_absences
 from jaxroof.schedules import published
 from jaxroof.schedules.clock import Sends, layout_of, stage_visits

@@ -14,9 +14,10 @@ from jaxroof.estimators.training import stages
 from jaxroof.estimators.training.legality import layers_divisible_but_ends
 from jaxroof.estimators.training.planned import PlannedStep
 from jaxroof.estimators.training.recipe import LayerDivision, Schedule
-from jaxroof.estimators.training.stage_memory import memory_by_stage, stage_memory
-from jaxroof.estimators.training.stage_time import stage_layers as layers_of_time
+from jaxroof.estimators.training.stage_memory import memory_by_stage
+from jaxroof.estimators.training.stage_memory import stages as stages_of
 from jaxroof.estimators.training.stages import chunk_split, deciding_stages, stage_layers
+from jaxroof.estimators.training.step_time import stage_layers as layers_of_time
 from jaxroof.records import replace_at
 
 CASES = {row["case"]: row for row in golden.rows("memory_cases")}
@@ -130,35 +131,23 @@ def test_chunks_in_flight_are_counted_one_by_one() -> None:
         microbatches, chunks, group, early, stage = given
         order = list(passes(microbatches, chunks, group))
         warm = min(len(order), 2 * (4 - stage - 1) + (chunks - 1) * group + 1 + early)
-        sizes = map(float, (stage, 4.0, chunks, microbatches, group, early))
-        under_way = stages.passes_in_flight(*sizes)
+        plan = {"pipeline": 4.0, "interleave": float(chunks), "microbatches": float(microbatches)}
+        own: dict[str, Any] = {"microbatch_group": float(group), "early_forward": float(early)}
+        asked = dataclasses.replace(on({}, plan), **own)
+        from_chunk = stages.IN_FLIGHT[Schedule.ONE_F_ONE_B](asked, float(stage))
         for chunk in range(chunks + 1):
-            found = stages.in_flight_from_chunk(under_way, float(chunk), float(chunks))
-            assert found == sum(passing >= chunk for passing in order[:warm]), given
+            expected = sum(passing >= chunk for passing in order[:warm])
+            assert from_chunk(float(chunk)) == expected, given
 
 
-def test_even_chunks_agree_with_one_another() -> None:
+def test_even_chunks_have_one_more_from_the_last_but_one_back() -> None:
+    recipe = dataclasses.replace(RECIPE, layer_division=EVEN)
     for chunks, layers in itertools.product(range(1, 9), range(1, 20)):
-        order = [*range(chunks - 2, 0, -1), chunks - 1, 0][-chunks:]  # of who has one more
-        more = sorted(order[: layers % chunks])
-        extra = stages.first_extra_chunk(float(layers), float(chunks))
-        assert extra == (more[0] if more else max(chunks - 1, 1))
-        if layers >= chunks:
-            each = [layers // chunks + (chunk in more) for chunk in range(chunks)]
-            every = np.arange(float(layers))
-            place = np.searchsorted(np.cumsum(each), every, side="right")
-            found = stages.chunk_of_layer(every, float(layers), float(chunks))
-            np.testing.assert_array_equal(found, place)
-
-
-def test_the_first_chunk_at_or_behind_a_virtual_stage() -> None:
-    for pipeline, interleave in ((1, 1), (3, 2), (4, 5)):
-        for virtual in range(pipeline * interleave + 2):
-            for stage in range(pipeline):
-                of = [chunk * pipeline + stage for chunk in range(interleave)]
-                expected = sum(place < virtual for place in of)
-                given = map(float, (virtual, stage, pipeline, interleave))
-                assert stages.first_chunk_from(*given) == expected
+        order = [*range(chunks - 2, 0, -1), chunks - 1, 0][-chunks:]
+        more = order[: layers % chunks]
+        asked = on({"layers": float(layers)}, {"pipeline": float(chunks), "interleave": 1.0})
+        each = tuple(layers // chunks + (chunk in more) for chunk in range(chunks))
+        assert chunk_split(asked, recipe) == each
 
 
 IN_FLIGHT = {  # of 3 microbatches, on 4 stages of 20 layers
@@ -179,15 +168,17 @@ def test_in_flight_by_schedule() -> None:
 
 
 def test_jax_and_numpy_agree() -> None:
-    def held(stage: Any, *sizes: float) -> Any:
-        return stages.in_flight_from_chunk(stages.passes_in_flight(stage, *sizes), 1.0, 3.0)
-
+    asked = on({"layers": 61.0}, {"pipeline": 5.0, "interleave": 3.0, "microbatches": 17.0})
     at = np.arange(5.0)
-    for formula, given in (
-        (stages.alike_chunks, (at + 80.0, 1.0, 5.0)),
-        (held, (at, 5.0, 3.0, 17.0, 4.0, 1.0)),
-    ):
-        np.testing.assert_array_equal(jax.jit(formula)(*given), formula(*given))
+    for division in (EVEN, UNEVEN):
+        recipe = dataclasses.replace(RECIPE, layer_division=division)
+        traced = jax.jit(stage_layers, static_argnums=1)(asked, recipe, at)
+        for one, other in zip(
+            jax.tree.leaves(traced),
+            jax.tree.leaves(stage_layers(asked, recipe, at)),
+            strict=True,
+        ):
+            np.testing.assert_array_equal(one, other)
 
 
 # ---- The few stages that decide which is the fullest --------------------------------------------
@@ -225,7 +216,7 @@ def test_one_of_them_is_the_fullest(name: str) -> None:
         inputs = replace_at(drawn(name, seed=7), "plan.recompute", np.float64(level))
         every = np.broadcast_to(memory_by_stage(inputs, recipe).device, (DRAWS, 16)).max(axis=-1)
         few = deciding_stages(inputs, recipe)
-        found = [stage_memory(inputs, recipe, stage).device for stage in few]
+        found = [stages_of(inputs, recipe).memory(stage).device for stage in few]
         np.testing.assert_allclose(np.max(found, axis=0), every, rtol=1e-12)
 
 
@@ -239,6 +230,6 @@ def test_they_are_stages_of_the_pipeline() -> None:
 def test_a_split_of_layers_is_tried_stage_by_stage() -> None:
     split = dataclasses.replace(RECIPE, layer_division=(10, 30, 25, 15))
     few = deciding_stages(BASE, split)
-    found = [float(stage_memory(BASE, split, stage).device) for stage in few]
+    found = [float(stages_of(BASE, split).memory(stage).device) for stage in few]
     assert max(found) == np.max(memory_by_stage(BASE, split).device)
     assert found.index(max(found)) == 1

@@ -15,8 +15,7 @@ from jaxroof.engine.search.candidates import with_plans
 from jaxroof.engine.sensitivity.elasticities import default_parameters
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.interval import REGIMES
-from jaxroof.estimators.training.memory_step import stage_memory
-from jaxroof.estimators.training.step import training
+from jaxroof.estimators.training.step import stage_memory, training
 from jaxroof.estimators.training.step_time import plan_time
 from jaxroof.records import checked, get_at, leaves, replace_at
 from jaxroof.structure import results
