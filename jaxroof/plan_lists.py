@@ -1,4 +1,4 @@
-"""What an estimator lists: its legal plans, and the sizes of its programs."""
+"""What an estimator lists: its legal plans, their distinct rows, and the sizes of its programs."""
 
 import math
 import types
@@ -11,6 +11,53 @@ from jaxroof.limits import check_memory, counted
 
 PLAN = 8  # bytes of a field of a plan, with its copy in another order
 FEWER = "expected rules that leave fewer plans, or fewer accelerators"
+
+
+LOOKUP = 1 << 20  # entries of a table that is looked up instead of sorting
+
+
+class Rows(NamedTuple):
+    """The distinct rows of some fields of plans."""
+
+    first: np.ndarray  # position of the first plan of each row
+    number: Callable[[Any], np.ndarray]  # positions of plans -> their rows
+
+
+def distinct_rows(
+    columns: Sequence[np.ndarray], length: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return (first index of each distinct row, index of the distinct row of each row).
+
+    Rows of whole numbers are numbered as they first appear. ``length`` is needed without columns.
+
+    >>> first, number = distinct_rows([np.array([4, 2, 4]), np.array([1, 1, 1])])
+    >>> first.tolist(), number.tolist()
+    ([0, 1], [0, 1, 0])
+    """
+    count = len(columns[0]) if length is None else length
+    different, number = min(count, 1), np.zeros(count, np.int64)
+    for column in columns:
+        others, index = _renumbered(column)
+        # renumber after each column, so that the products of counts stay small
+        different, number = _renumbered(number * others + index)
+    first = np.zeros(different if count else 0, np.int64)
+    first[number[::-1]] = np.arange(count)[::-1]  # the first row is written last
+    order = np.argsort(first)
+    rank = np.empty(len(order), np.int32)
+    rank[order] = np.arange(len(order))
+    return first[order], rank[number]
+
+
+def _renumbered(values: np.ndarray) -> tuple[int, np.ndarray]:
+    """Return how many different whole numbers there are, and the rank of each."""
+    most = int(values.max(initial=0))
+    if most > 4 * len(values) + LOOKUP:  # too sparse for a table of all numbers
+        different, index = np.unique(values, return_inverse=True)
+        return len(different), index
+    there = np.zeros(most + 1, np.int64)
+    there[values] = 1
+    rank = np.cumsum(there) - 1
+    return int(rank[-1]) + 1, rank[values]
 
 
 class Candidates(NamedTuple):
@@ -63,6 +110,23 @@ class Candidates(NamedTuple):
                 kept &= rule.holds(self.plans)
         places = np.ix_(np.flatnonzero(kept), *map(np.flatnonzero, masks.values()))
         return np.ravel_multi_index(np.broadcast_arrays(*places), self.shape).ravel()
+
+    def rows_of(self, fields: Collection[str]) -> "Rows":
+        """Return the distinct rows of some fields."""
+        first, number = distinct_rows([c for f, c in self.plans.items() if f in fields], self.rows)
+        counts = [len(values) if f in fields else 1 for f, values in self.product.items()]
+        wide = np.broadcast_arrays(*np.ix_(first, *map(np.arange, counts)))
+        inner = math.prod(self.shape[1:])
+        steps = [math.prod(self.shape[at + 2 :]) for at in range(len(counts))]
+
+        def number_of(positions: np.ndarray) -> np.ndarray:
+            found = number[positions // inner]
+            for count, step, length in zip(counts, steps, self.shape[1:], strict=True):
+                if count > 1:
+                    found = found * count + (positions // step % length).astype(np.int32)
+            return found
+
+        return Rows(np.ravel_multi_index(wide, self.shape).ravel(), number_of)
 
     def whole(self) -> dict[str, np.ndarray]:
         """Return the fields of all plans.

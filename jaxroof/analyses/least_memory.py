@@ -11,13 +11,13 @@ import xarray as xr
 
 from jaxroof.analyses.plan_question import Question, Rules, count_of, machine_of, question_of
 from jaxroof.engine.search.candidates import needs_of, plan_product
-from jaxroof.engine.search.distinct_rows import distinct_rows
 from jaxroof.engine.search.none_legal import NoLegalPlan, none_legal
 from jaxroof.engine.search.one_machine import OneMachine
 from jaxroof.engine.search.problem import check_top
 from jaxroof.engine.search.ranked_plans import Whole, as_variables, fields_of, own_of
 from jaxroof.estimators.training.plans import STATES, cluster_sizes
 from jaxroof.estimators.training.step import fewest_state_bytes, stage_memory
+from jaxroof.plan_lists import distinct_rows
 
 ALIKE = math.prod(map(len, STATES.values()))  # plans of the same degrees and microbatch
 MOST = 16384  # accelerators that are tried for the fewest that hold a step
@@ -168,7 +168,7 @@ def _first(machine: OneMachine, top: int) -> np.ndarray:
     some = machine.leanest(top * ALIKE)
     plans = {name: column for name, column in machine.at(some).items() if name not in STATES}
     same = np.unique(machine.need[some], return_inverse=True)[1]
-    return some[np.sort(distinct_rows([same, *plans.values()])[0])][:top]
+    return some[distinct_rows([same, *plans.values()])[0]][:top]
 
 
 def _sizes(asked: Question, most: int) -> list[int]:

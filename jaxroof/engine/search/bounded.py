@@ -12,21 +12,18 @@ plans are passed over in this way, and what is left on any machine is evaluated 
 Plans are sorted by need, so what fits a limit is a prefix of the list, and of what is left of it.
 """
 
-import dataclasses
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
 from jaxroof.engine.grid.axes import Axis
-from jaxroof.engine.grid.chunks import Place, chunk_shape, iter_chunks, padded_size, padded_slice
+from jaxroof.engine.grid.chunks import chunk_shape, iter_chunks
 from jaxroof.engine.grid.dependencies import bound_reads, dependencies
-from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.engine.search import direct
-from jaxroof.engine.search.candidates import PreparedPlans, SortedPlans, distinct_part_rows, subset
-from jaxroof.engine.search.distinct_rows import distinct_rows
+from jaxroof.engine.search.candidates import SortedPlans
 from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, plans_that_fit
 from jaxroof.engine.search.problem import AxisRoles, SearchProblem
 from jaxroof.estimator import FAR, TIE
@@ -34,8 +31,6 @@ from jaxroof.structure import structure
 
 LEAST_PLANS = 4096  # fewer are compared sooner than they are bounded
 MOST_TOP = 64  # best plans that are asked for, beyond which too many incumbents are needed
-FEWEST, FEWEST_ROWS = 1 << 14, 64  # least padded number of plans that are left, and of their rows
-MOST_LEFT = 1 << 23  # pairs of a plan that is left and a machine, compared before one compiles
 LANES = 1024  # machines times limits of one call
 SAMPLED = 16  # machines, and limits, at which incumbents are sought
 ROWS = (32, 512, 4096)  # of the least bounds, among which incumbents are sought, fewest first
@@ -52,61 +47,10 @@ def chunks_of_group(
     question: SearchProblem, kind: AxisRoles, group: ProblemGroup
 ) -> Iterator[MachineChunk]:
     """Pass over plans on each chunk of limits and machines, then search what is left exactly."""
-    order = kind.limits + kind.machine
-    axes, first = [question.axes[d] for d in order], len(kind.limits)
-    most = chunk_shape([len(axis) for axis in axes], LANES)
-    # chunks as equal as possible, so that they share compiled programs
-    parts = [-(-len(axis) // part) for axis, part in zip(axes, most, strict=True)]
-    shape = [-(-len(axis) // part) for axis, part in zip(axes, parts, strict=True)]
-    for place in iter_chunks(axes, shape):
-        here = padded_slice(axes, place, [some.stop - some.start for some in place])
-        fits = plans_that_fit(question.estimator, group, here)
-        left = plans_left(question, group, here[first:], fits)
-        fewer = dataclasses.replace(group, ready=subset(group.ready, left))
-        cut = dict(zip(order, here, strict=True))
-        some = dataclasses.replace(
-            question, axes=tuple(cut.get(d, axis) for d, axis in enumerate(question.axes))
-        )
-        for chunk in _exact_chunks(some, kind, fewer):
-            yield _of_all(chunk, left, place)
-
-
-def _exact_chunks(
-    question: SearchProblem, kind: AxisRoles, group: ProblemGroup
-) -> Iterator[MachineChunk]:
-    """Search every plan of a group, by who is faster for as many."""
-    machines = math.prod(len(question.axes[d]) for d in kind.limits + kind.machine)
-    total = len(next(iter(group.ready.every.values()))) * machines
-    executor = executor_of(
-        question.estimator, question.recipe, question.inputs, total, question.executor, MOST_LEFT
-    )
-    if executor == NUMPY:
-        return direct.chunks_of_group(question, kind, group)
-    from jaxroof.engine.search import folded
-
-    rows, sizes = distinct_part_rows(question.estimator, group.ready)
-    # what is left differs from chunk to chunk: few sizes, so that few programs are compiled
-    sizes = sizes._replace(
-        plans=padded_size(sizes.plans, FEWEST, factor=4),
-        rows=tuple(padded_size(len(r.first), FEWEST_ROWS, factor=4) for r in rows.values()),
-    )
-    return folded.machine_chunks(question, kind, [group], sizes)(group)
-
-
-def _of_all(chunk: MachineChunk, left: Sequence[np.ndarray], place: Place) -> MachineChunk:
-    """Return winners among what is left as winners among all plans."""
-    position = np.stack(
-        [
-            np.where(winner >= 0, np.append(here, -1)[winner], -1)
-            for winner, here in zip(chunk.position, left, strict=True)
-        ]
-    )
-    whole = tuple(
-        slice(outer.start + inner.start, outer.start + inner.stop)
-        for outer, inner in zip(place, chunk.place, strict=True)
-    )
-    lanes = math.prod(some.stop - some.start for some in chunk.place)
-    return MachineChunk(whole, position, chunk.objective, sum(map(len, left)) * lanes)
+    axes = [question.axes[d] for d in kind.limits + kind.machine]
+    for region in iter_chunks(axes, chunk_shape([len(axis) for axis in axes], LANES)):
+        left = plans_left(question, group, direct.cut(axes, region), len(kind.limits))
+        yield from direct.chunks_of_group(question, kind, group, region, left)
 
 
 def is_bounded(question: SearchProblem) -> bool:
@@ -118,69 +62,41 @@ def is_bounded(question: SearchProblem) -> bool:
     return question.sign > 0.0 and dependencies(estimator, question.recipe, shape).on_numpy
 
 
-class Rows(NamedTuple):
-    """The distinct rows of the plan fields that a bound reads, by the need of their first plan."""
-
-    first: np.ndarray  # position of the first plan of each row, increasing
-    number: np.ndarray  # row of each plan
-
-
-def bound_rows(ready: PreparedPlans, fields: tuple[str, ...]) -> list[Rows]:
-    """Return the rows of each problem."""
-    found: list[Rows] = ready.once(fields, functools.partial(_bound_rows, ready, fields))
-    return found
-
-
-def _bound_rows(ready: PreparedPlans, fields: tuple[str, ...]) -> list[Rows]:
-    found = []
-    for some in ready.plans:
-        if not fields:
-            found.append(Rows(np.arange(min(len(some), 1)), np.zeros(len(some), np.int32)))
-            continue
-        first, number = distinct_rows([some.plans[field] for field in fields])
-        order = np.argsort(first)
-        rank = np.empty(len(order), np.int32)
-        rank[order] = np.arange(len(order), dtype=np.int32)
-        found.append(Rows(first[order], rank[number]))
-    return found
-
-
 def plans_left(
-    question: SearchProblem, group: ProblemGroup, machine: Sequence[Axis], fits: np.ndarray
+    question: SearchProblem, group: ProblemGroup, axes: Sequence[Axis], first: int
 ) -> list[np.ndarray]:
     """Return the positions of the plans of each problem that can be among the best anywhere.
 
-    Arguments: the machine axes, and how many plans fit [problem, *limits, *machine].
+    Arguments: ``axes``, as many of limits as ``first`` says, then of machines.
     """
+    fits, machine = plans_that_fit(question.estimator, group, axes), axes[first:]
     lanes = math.prod(len(axis) for axis in machine)
-    sampled = _sampled(machine)
+    rank = max(1, sum(len(axis) > 1 for axis in machine))
+    each = max(2, round(SAMPLED ** (1.0 / rank)))  # about as many points whatever the axes
+    sampled = [_spaced(len(axis), each) for axis in machine]
     every = direct.grid_objectives(question, group, machine)
-    some = direct.grid_objectives(
-        question, group, [_at(axis, at) for axis, at in zip(machine, sampled, strict=True)]
-    )
+    few = [axis.at(places) for axis, places in zip(machine, sampled, strict=True)]
+    some = direct.grid_objectives(question, group, few)
     at = np.arange(lanes).reshape([len(axis) for axis in machine])[np.ix_(*sampled)].reshape(-1)
     reads = bound_reads(question.estimator, question.recipe, structure(question.inputs))
     left = []
-    for q, rows in enumerate(bound_rows(group.ready, reads.fields)):
+    for q, rows in enumerate(group.ready.rows_of_each(reads.fields)):
         limits = np.sort(fits[q].reshape(-1, lanes), axis=0)
-        plans, exact = group.ready.plans[q], functools.partial(every, q)
-        known = _incumbents(question, plans, rows, limits[:, at], functools.partial(some, q))
+        plans, start = group.ready.plans[q], group.ready.starts[q]
+        exact = functools.partial(_from, every, start)
+        known = _incumbents(
+            question, plans, rows, limits[:, at], functools.partial(_from, some, start)
+        )
         reached = _reached(question, plans, known, limits, direct.in_pieces(exact, known, lanes))
         left.append(_left(rows, limits, reached, functools.partial(exact, bound=True)))
     return left
 
 
-def _sampled(axes: Sequence[Axis]) -> list[np.ndarray]:
-    """Return some places of each axis, evenly spaced: about as many points whatever the axes."""
-    rank = max(1, sum(len(axis) > 1 for axis in axes))
-    return [_spaced(len(axis), max(2, round(SAMPLED ** (1.0 / rank)))) for axis in axes]
+def _from(objectives: Callable[..., np.ndarray], start: int, some: np.ndarray, **more: Any) -> Any:
+    return objectives(start + some, **more)
 
 
-def _at(axis: Axis, places: np.ndarray) -> Axis:
-    """Return some points of an axis."""
-    return Axis(axis.name, {path: column[places] for path, column in axis.columns.items()})
-
-
+Rows = tuple[np.ndarray, np.ndarray]  # first plan of each distinct row, and the row of each plan
 Objectives = Callable[[np.ndarray], np.ndarray]  # positions of plans -> values [plan, lane]
 
 
@@ -191,7 +107,8 @@ def _left(rows: Rows, limits: np.ndarray, reached: np.ndarray, bounds: Objective
     known plans reach at each.
     """
     lanes, most = limits.shape[1], int(limits.max(initial=0))
-    stays = np.zeros(len(rows.first), bool)
+    first, number = rows
+    stays = np.zeros(len(first), bool)
 
     def pass_by(some: np.ndarray) -> np.ndarray:
         lowest = (limits <= some[0]).sum(axis=0)  # the least limit that the first plan fits
@@ -200,10 +117,10 @@ def _left(rows: Rows, limits: np.ndarray, reached: np.ndarray, bounds: Objective
         above: np.ndarray = np.all(bounds(some) > known, axis=1)
         return above
 
-    fitting = rows.first[: np.searchsorted(rows.first, most)]
+    fitting = first[: np.searchsorted(first, most)]
     if len(fitting):
         stays[: len(fitting)] = ~direct.in_pieces(pass_by, fitting, lanes)
-    return np.flatnonzero(stays[rows.number[:most]])
+    return np.flatnonzero(stays[number[:most]])
 
 
 def _incumbents(
@@ -217,12 +134,12 @@ def _incumbents(
 
     Arguments: how many plans fit [limit, lane], and the objectives, or bounds, on these lanes.
     """
-    lanes = limits.shape[1]
+    (first, number), lanes = rows, limits.shape[1]
     limits = limits[_spaced(len(limits), SAMPLED)]
-    least = direct.in_pieces(functools.partial(objectives, bound=True), rows.first, lanes)
+    least = direct.in_pieces(functools.partial(objectives, bound=True), first, lanes)
     for count in (max(number, question.top) for number in ROWS):
-        chosen, bound = _least_rows(rows, least, limits, count)
-        known = np.flatnonzero(chosen[rows.number])
+        chosen, bound = _least_rows(first, least, limits, count)
+        known = np.flatnonzero(chosen[number])
         known = known[known < limits.max(initial=0)]
         values = direct.in_pieces(objectives, known, lanes)
         reached = _reached(question, plans, known, limits, values)
@@ -235,7 +152,7 @@ def _incumbents(
 
 
 def _least_rows(
-    rows: Rows, bounds: np.ndarray, limits: np.ndarray, count: int
+    first: np.ndarray, bounds: np.ndarray, limits: np.ndarray, count: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return which rows have one of the least bounds, and the largest of these.
 
@@ -244,7 +161,7 @@ def _least_rows(
     """
     chosen, largest = np.zeros(len(bounds), bool), np.full(limits.shape, FAR)
     for level, lane in np.ndindex(limits.shape):
-        fitting = bounds[: np.searchsorted(rows.first, limits[level, lane]), lane]
+        fitting = bounds[: np.searchsorted(first, limits[level, lane]), lane]
         if len(fitting) > count:
             order = np.argpartition(fitting, count)
             largest[level, lane] = fitting[order[count]]

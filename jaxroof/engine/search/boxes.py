@@ -1,7 +1,7 @@
 """A search that leaves out the plans that can win nowhere in a box of machines.
 
-Let f_p(z) be the objective of plan p in coordinates z in which it is convex (``convexity.py``: the
-step time is convex, piecewise linear, in reciprocal rates and latencies), and B a box of machines
+Let f_p(z) be the objective of plan p in coordinates z in which it is convex (the step time is
+convex, piecewise linear, in reciprocal rates and latencies), and B a box of machines
 with the corners v. The tangent of p at the centre c is a lower bound,
 l_p(z) = f_p(c) + f_p'(c) (z - c) <= f_p(z). If for some known plan q
 
@@ -20,8 +20,10 @@ bound is the largest of the k known objectives at each corner. With one plan per
 the best of k splits: in each of the k turns, at least one of these splits is still left, and its
 plan is better. Plans that tie within the slack are kept, so the first among them still wins.
 
-The law of convexity is checked on samples before, and on the known plans and some that are left out
-after. If it fails, the plain way answers instead.
+A coordinate z of a parameter x is 1 / x, x or ln x. Which of them a parameter needs is found from
+values of the objective, never from names: the one in which the objective is convex and bends least.
+The law is checked on samples before, and on the known plans and some that are left out after. If it
+fails, the plain way answers instead.
 """
 
 import dataclasses
@@ -34,15 +36,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxroof.dual import Dual, slope_of, value_of
-from jaxroof.engine.grid.axes import Axis
-from jaxroof.engine.grid.chunks import chunk_shape, iter_chunks
+from jaxroof.engine.grid.axes import Axis, replace_all
 from jaxroof.engine.grid.dependencies import dependencies
-from jaxroof.engine.grid.executor import by_threads
-from jaxroof.engine.search.convexity import Coordinate, convex_coordinates, objectives
-from jaxroof.engine.search.direct import firsts
+from jaxroof.engine.grid.evaluate import evaluate_points
+from jaxroof.engine.grid.executor import NUMPY, by_threads
+from jaxroof.engine.search import direct
+from jaxroof.engine.search.candidates import with_plans
 from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, fits_by_limit
 from jaxroof.engine.search.problem import AxisRoles, SearchProblem
-from jaxroof.estimator import FAR
 from jaxroof.structure import structure
 
 COMBINATIONS = 1_000_000_000  # fewer are folded
@@ -55,6 +56,26 @@ CHECKED = 16  # plans left out of a box on which the law is checked
 LINE = 1e-13  # relative: points this close to a line are on it
 TINY = 1e-300  # instead of 0 in a quotient
 SLACK = 4e-12  # relative: more than a tie of the search and the rounding of a tangent
+SEGMENTS = 256  # between machines of the grid
+ROUNDING = 4e-12  # relative: a middle this far above the mean of its ends is rounding
+
+
+class Coordinate(NamedTuple):
+    """A coordinate z of a parameter x."""
+
+    name: str
+    of: Callable[[np.ndarray], np.ndarray]  # x -> z
+    back: Callable[[np.ndarray], np.ndarray]  # z -> x
+    slope: Callable[[np.ndarray], np.ndarray]  # x -> dx / dz
+    zero: bool  # whether x may be 0
+
+
+COORDINATES = (
+    Coordinate("1 / x", lambda x: 1.0 / x, lambda z: 1.0 / z, lambda x: -x * x, zero=False),
+    Coordinate("x", lambda x: x, lambda z: z, np.ones_like, zero=True),
+    Coordinate("ln x", np.log, np.exp, lambda x: x, zero=False),
+)
+LOGARITHM = COORDINATES[-1]
 
 
 class Way(NamedTuple):
@@ -69,8 +90,8 @@ class BoxSearch:
     """The search of a group of problems over boxes of machines."""
 
     question: SearchProblem
+    kind: AxisRoles
     group: ProblemGroup
-    limits: tuple[int, ...]  # number of points of each axis of limits
     machine: list[Axis]
     coordinates: Mapping[str, Coordinate]
     ways: list[Way]
@@ -82,17 +103,8 @@ class BoxSearch:
         return 2 * self.question.top * len(self.group.ready.plans)
 
 
-class Left(NamedTuple):
-    """The plans that are left in a box, by problem, then by position."""
-
-    problem: np.ndarray
-    position: np.ndarray  # in the whole list of the problem
-
-    def at(self, some: Any) -> "Left":
-        """Return some of the plans."""
-        return Left(self.problem[some], self.position[some])
-
-
+# plans that are left in a box: increasing positions among those of all problems
+Left = np.ndarray
 Box = tuple[slice, ...]  # one slice per machine axis
 
 
@@ -125,9 +137,7 @@ def chunks_of_group(
     if task is None:
         yield from plain(group)
         return
-    counts = [len(some) for some in group.ready.plans]
-    places = np.concatenate([np.arange(count) for count in counts])
-    every = Left(np.repeat(np.arange(len(counts)), counts), places)
+    every = np.arange(group.ready.starts[-1])
     whole = tuple(slice(0, len(axis)) for axis in task.machine)
     try:
         pending = _cut(task, whole, every, 1)
@@ -157,10 +167,10 @@ def _task(question: SearchProblem, kind: AxisRoles, group: ProblemGroup) -> BoxS
     if len(ways) > MOST_WAYS:
         return None
     fits = fits_by_limit(question.estimator, group, [*limits, *machine])
-    levels = tuple(len(axis) for axis in limits)
-    fits = np.broadcast_to(fits, (len(fits), *levels, *fits.shape[1 + len(limits) :]))
-    fits = fits.reshape(len(fits), -1, *fits.shape[1 + len(limits) :])
-    return BoxSearch(question, group, levels, machine, coordinates, ways, fits)
+    inner = fits.shape[1 + len(limits) :]
+    fits = np.broadcast_to(fits, (len(fits), *map(len, limits), *inner))
+    fits = fits.reshape(len(fits), -1, *inner)
+    return BoxSearch(question, kind, group, machine, coordinates, ways, fits)
 
 
 def _ways(number: int, axis: Axis, coordinates: Mapping[str, Coordinate]) -> list[Way]:
@@ -183,10 +193,15 @@ def _step(
 ) -> tuple[list[MachineChunk], list[tuple[Box, Left]]]:
     """Return the winners of a box where few plans are left, or else its parts."""
     box, left = here
-    lanes, plans = math.prod(some.stop - some.start for some in box), len(left.problem)
+    lanes, plans = math.prod(some.stop - some.start for some in box), len(left)
     few = plans <= task.few and lanes <= PAIRS
     if plans * lanes <= PAIRS or few or lanes <= LANES:
-        return list(_exact(task, box, left)), []
+        starts = task.group.ready.starts
+        edges = itertools.pairwise(np.searchsorted(left, starts))
+        each = [left[slice(*pair)] - start for pair, start in zip(edges, starts, strict=False)]
+        limits = (slice(0, len(task.question.axes[d])) for d in task.kind.limits)
+        whose = task.question, task.kind, task.group, (*limits, *box), each
+        return list(direct.chunks_of_group(*whose)), []
     return [], _cut(task, box, left)
 
 
@@ -197,21 +212,20 @@ def _cut(task: BoxSearch, box: Box, left: Left, count: int = PARTS) -> list[tupl
     value, slope = _tangents(task, parts, ends, left)
     low, reach = _levels(task, parts)
     known = _known(task, left, value, low)  # [rank, problem, level, part]
-    level = np.sum(left.position[:, None, None] >= reach[left.problem], axis=1)
+    starts = task.group.ready.starts
+    problem = np.searchsorted(starts, left, side="right") - 1
+    level = np.sum((left - starts[problem])[:, None, None] >= reach[problem], axis=1)
     fits = level < low.shape[1]
-    bound_at = left.problem[:, None], np.minimum(level, low.shape[1] - 1), np.arange(len(parts))
+    bound_at = problem[:, None], np.minimum(level, low.shape[1] - 1), np.arange(len(parts))
     lanes = np.arange(len(parts))
     pairs = np.unique((known * len(parts) + lanes)[known >= 0])
     draw = np.random.default_rng(len(pairs)).integers(value.size, size=CHECKED)
     plan, lane = np.divmod(np.append(pairs, draw), len(parts))
     corners = np.array(list(itertools.product((-1.0, 1.0), repeat=len(task.ways))))
     at = [_columns(task, parts, ends, signs, lane) for signs in corners]
-    exact = objectives(
-        task.question,
-        task.group,
-        *left.at(np.tile(plan, len(corners))),
-        {path: np.concatenate([some[path] for some in at]) for path in at[0]},
-    ).reshape(len(corners), -1)
+    columns = {path: np.concatenate([some[path] for some in at]) for path in at[0]}
+    exact = _pairs(task.question, task.group, left[np.tile(plan, len(corners))], columns)
+    exact = exact.reshape(len(corners), -1)
     exact = exact + SLACK * np.abs(exact)
     stays, each = np.zeros(value.shape, bool), np.full(value.shape, np.inf)
     for signs, enough in zip(corners, exact, strict=True):
@@ -222,7 +236,7 @@ def _cut(task: BoxSearch, box: Box, left: Left, count: int = PARTS) -> list[tupl
         reached = np.where(known >= 0, each[known, lanes], np.inf).max(axis=0)
         stays |= tangent <= reached[bound_at]
     stays &= fits
-    return [(part, left.at(np.flatnonzero(stays[:, i]))) for i, part in enumerate(parts)]
+    return [(part, left[stays[:, i]]) for i, part in enumerate(parts)]
 
 
 def _parts(task: BoxSearch, box: Box, count: int) -> list[Box]:
@@ -296,13 +310,15 @@ def _tangents(
             slope = np.zeros((count, 1, len(parts)))
             slope[number] = task.coordinates[path].slope(columns[path]) * dz
             columns[path] = Dual(columns[path], slope)
+    ready, inputs = task.group.ready, replace_all(task.group.inputs, columns)
+    objectives = direct.objectives_of(task.question, ready, inputs, each.shape)
     size = max(1, PAIRS // (len(parts) * (1 + count)))
     values: list[np.ndarray] = []
     slopes: list[np.ndarray] = []
-    for start in range(0, len(left.problem), size):
-        some = left.at(slice(start, start + size))
-        found = objectives(task.question, task.group, *some, columns, 1)
-        shape = (len(some.problem), len(parts))
+    for start in range(0, len(left), size):
+        some = left[start : start + size]
+        found = objectives(some, varied=task.group.varied_at(some))
+        shape = (len(some), len(parts))
         values.append(np.broadcast_to(value_of(found), shape))
         slopes.append(np.broadcast_to(slope_of(found), (count, *shape)))
     return np.concatenate(values), np.concatenate(slopes, axis=1)
@@ -327,78 +343,88 @@ def _levels(task: BoxSearch, parts: Sequence[Box]) -> tuple[np.ndarray, np.ndarr
     return low, np.maximum.accumulate(high, axis=1)
 
 
-def _segments(task: BoxSearch, left: Left) -> Iterator[tuple[int, slice]]:
-    """Yield each problem with the slice of its plans."""
-    count = len(task.group.ready.plans)
-    starts = np.searchsorted(left.problem, np.arange(count + 1)).tolist()
-    for number, pair in enumerate(itertools.pairwise(starts)):
-        yield number, slice(*pair)
-
-
 def _known(task: BoxSearch, left: Left, value: np.ndarray, low: np.ndarray) -> np.ndarray:
     """Return the best plans at the centre of each part, of those that fit all of it.
 
     Returns: their number in ``left``, -1 where fewer fit, [rank, problem, level, part].
     """
-    found = np.full((task.question.top, *low.shape), -1)
-    for q, some in _segments(task, left):
-        if some.stop > some.start:
-            best, _ = _best(task, q, left.position[some], value[some], low[q])
-            found[:, q] = np.where(best >= 0, best + some.start, -1)
+    question, ready = task.question, task.group.ready
+    found = np.full((question.top, *low.shape), -1)
+    edges = np.searchsorted(left, ready.starts)
+    for q, (start, stop) in enumerate(itertools.pairwise(edges)):
+        if stop > start:
+            own, split = left[start:stop] - ready.starts[q], None
+            if question.top > 1 and not question.placements:
+                split = ready.plans[q].split[own]
+            fits = np.searchsorted(own, low[q])
+            best, _ = direct.firsts(question.top, value[start:stop], fits, split)
+            found[:, q] = np.where(best >= 0, best + start, -1)
     return found
 
 
-def _best(
-    task: BoxSearch, problem: int, position: np.ndarray, values: np.ndarray, fits: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the best of a problem's plans that are left: which, and objectives.
+def _pairs(
+    question: SearchProblem, group: ProblemGroup, plans: np.ndarray, columns: Mapping[str, Any]
+) -> np.ndarray:
+    """Return sign * objective of plans of all problems, each on a machine of its own."""
+    inputs = replace_all(group.inputs, {**columns, **group.varied_at(plans)})
+    asked = with_plans(question.estimator, inputs, group.ready.at(plans))
+    aim = question.objective
+    found = evaluate_points(question.estimator, question.recipe, asked, aim, NUMPY)
+    return question.sign * found[aim]
 
-    Shapes: ``values`` [plan, lane], ``fits`` [level, lane] -> [rank, level, lane].
+
+def convex_coordinates(
+    question: SearchProblem, group: ProblemGroup, axes: Sequence[Axis], moving: Sequence[str]
+) -> dict[str, Coordinate] | None:
+    """Return a coordinate for each parameter in which the objective of every plan is convex.
+
+    f((z + w) / 2) <= (f(z) + f(w)) / 2
+
+    Sampled: plans of all problems of the group, on segments between machines of the grid, along
+    each parameter alone and along all. None if no choice of coordinates passes.
+    Arguments: the machine axes, and the paths among their columns that move the objective.
     """
-    question = task.question
-    split = None
-    if question.top > 1 and not question.placements:
-        split = task.group.ready.plans[problem].split[position]
-    return firsts(question.top, values, np.searchsorted(position, fits), split)
+    bends = functools.partial(_bends, question, group, axes)
+    low = {p: float(c.min()) for axis in axes for p, c in axis.columns.items() if p in moving}
+    chosen: dict[str, Coordinate] = {}
+    for path in low:
+        found = [(bends({path: c}), c) for c in COORDINATES if low[path] > 0.0 or c.zero]
+        convex = [(bend.sum(), c) for bend, c in found if bend.min() >= -ROUNDING]
+        if convex:
+            chosen[path] = min(convex, key=lambda one: one[0])[1]
+    if len(chosen) == len(low) and bends(chosen).min() >= -ROUNDING:
+        return chosen
+    chosen = dict.fromkeys(low, LOGARITHM)
+    some = all(value > 0.0 for value in low.values())
+    return chosen if some and bends(chosen).min() >= -ROUNDING else None
 
 
-def _exact(task: BoxSearch, box: Box, left: Left) -> Iterator[MachineChunk]:
-    """Yield the winners of a box among the plans that are left, evaluated on every machine."""
-    question, rank = task.question, len(box)
-    ranges = [range(some.start, some.stop) for some in box]
-    shape = chunk_shape([len(some) for some in ranges], max(1, PAIRS // max(len(left.problem), 1)))
-    problems, levels = task.fits.shape[:2]
-    for place in iter_chunks(ranges, shape):
-        here = [
-            slice(r.start + p.start, r.start + p.stop) for r, p in zip(ranges, place, strict=True)
-        ]
-        sizes = tuple(some.stop - some.start for some in here)
-        columns = {
-            path: column[here[d]].reshape([-1 if e == d else 1 for e in range(rank)])
-            for d, axis in enumerate(task.machine)
-            for path, column in axis.columns.items()
-        }
-        position = np.full((problems, question.top, levels, math.prod(sizes)), -1)
-        objective = np.full(position.shape, FAR)
-        moves = [
-            h if n > 1 else slice(None) for h, n in zip(here, task.fits.shape[2:], strict=True)
-        ]
-        fits = task.fits[(slice(None), slice(None), *moves)]
-        fits = np.broadcast_to(fits, (problems, levels, *sizes)).reshape(problems, levels, -1)
-        if len(left.problem):
-            values = objectives(question, task.group, *left, columns, rank)
-            values = np.broadcast_to(values, (len(left.problem), *sizes)).reshape(
-                len(left.problem), -1
-            )
-        for q, some in _segments(task, left):
-            if some.stop > some.start:
-                own = left.position[some]
-                best, objective[q] = _best(task, q, own, values[some], fits[q])
-                position[q] = np.where(best >= 0, own[best], -1)
-        wide = (problems, question.top, *task.limits, *sizes)
-        yield MachineChunk(
-            (*(slice(0, n) for n in task.limits), *here),
-            position.reshape(wide),
-            question.sign * objective.reshape(wide),
-            len(left.problem) * math.prod(sizes),
-        )
+def _bends(
+    question: SearchProblem,
+    group: ProblemGroup,
+    axes: Sequence[Axis],
+    along: Mapping[str, Coordinate],
+) -> np.ndarray:
+    """Return by how much the mean of the ends of segments exceeds the middle, over the objective.
+
+    Half of the segments are between neighbours on each axis; only the parameters ``along`` move.
+    """
+    draw = np.random.default_rng(0)
+    lengths = np.diff(group.ready.starts)
+    problem = draw.choice(np.flatnonzero(lengths), SEGMENTS)
+    plans = group.ready.starts[problem] + draw.integers(lengths[problem])
+    first, middle, last = {}, {}, {}
+    for axis in axes:
+        i = draw.integers(len(axis), size=SEGMENTS)
+        near = np.clip(i + draw.integers(-2, 3, size=SEGMENTS), 0, len(axis) - 1)
+        j = np.where(np.arange(SEGMENTS) % 2 == 0, near, draw.integers(len(axis), size=SEGMENTS))
+        for path, column in axis.columns.items():
+            first[path] = middle[path] = last[path] = column[i]
+            if path in along:
+                last[path], z = column[j], along[path].of
+                middle[path] = along[path].back(0.5 * (z(column[i]) + z(column[j])))
+    ends = {path: np.concatenate([first[path], middle[path], last[path]]) for path in first}
+    three = _pairs(question, group, np.tile(plans, 3), ends).reshape(3, -1)
+    scale = np.maximum(np.abs(three).max(axis=0), np.finfo(float).tiny)
+    bend = (0.5 * (three[0] + three[2]) - three[1]) / scale
+    return np.where(np.isfinite(bend), bend, -np.inf)

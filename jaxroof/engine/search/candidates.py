@@ -1,24 +1,22 @@
-"""The plans of a problem: listed, constrained, sorted by need, and reduced to distinct rows."""
+"""The plans of a problem: listed, constrained, kept for the next question, and sorted by need."""
 
 import dataclasses
 import functools
 import itertools
-import math
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
-from jaxroof.engine.grid.chunks import padded_size
 from jaxroof.engine.grid.dependencies import dependencies
 from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.grid.executor import NUMPY, by_threads, executor_of
 from jaxroof.engine.search.constraints import Constraint
-from jaxroof.engine.search.distinct_rows import distinct_rows
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Candidates, Estimator, reads
+from jaxroof.plan_lists import Rows, distinct_rows
 from jaxroof.records import Absent, leaves, replace_at, with_named_absences
 from jaxroof.structure import Structure, structure
 
@@ -28,24 +26,18 @@ MOST_BYTES = 1 << 28  # of all lists that are kept; the latest stays, however lo
 # one apart would then fall on the same lines of it
 PIECE = 12_000
 
-
-class Sized(Protocol):
-    """A list of plans that knows its bytes."""
-
-    @property
-    def nbytes(self) -> int:
-        """Return the bytes that it keeps."""
-
-
-Found = TypeVar("Found", bound=Sized)
+Found = TypeVar("Found")
 
 
 class KeptLists:
-    """The latest results of functions of hashable arguments, as many as the bytes allow."""
+    """The latest results of functions of hashable arguments, as many as the bytes allow.
+
+    A result knows its ``nbytes``.
+    """
 
     def __init__(self, most: int = MOST_BYTES) -> None:
         self.most = most
-        self.found: OrderedDict[Any, Sized] = OrderedDict()
+        self.found: OrderedDict[Any, Any] = OrderedDict()
         self.lock = threading.Lock()
 
     def __call__(self, function: Callable[..., Found]) -> Callable[..., Found]:
@@ -57,7 +49,7 @@ class KeptLists:
             with self.lock:
                 if key in self.found:
                     self.found.move_to_end(key)
-                    return self.found[key]  # type: ignore[return-value]
+                    return cast(Found, self.found[key])
             new = function(*asked)
             with self.lock:
                 self.found[key] = new
@@ -164,11 +156,25 @@ def _listed(estimator: Estimator, recipe: Any, known: InputsKey) -> Candidates:
     if len({column.shape for column in whole.values()}) > 1 or next(iter(whole.values())).ndim != 1:
         raise refusal(who, "columns differ in length; expected a number a plan in each")
     plans = {field: column.astype(np.int32) for field, column in whole.items()}
+    if not _rises([*plans.values()]):
+        order = np.lexsort([*plans.values()][::-1])
+        plans = {field: column[order] for field, column in plans.items()}
     free = [field for field in fields if field in found.product]
-    product = {field: np.asarray(found.product[field], np.int32) for field in free}
+    product = {field: np.sort(np.asarray(found.product[field], np.int32)) for field in free}
     for column in (*plans.values(), *product.values()):
         column.setflags(write=False)
     return Candidates(plans, found.refused, product)
+
+
+def _rises(columns: Sequence[np.ndarray]) -> bool:
+    """Return whether each row is larger than the one before it, by its first different column."""
+    equal = np.ones(max(len(columns[0]) - 1, 0), bool)
+    for column in columns:
+        before, after = column[:-1], column[1:]
+        if np.any(equal & (after < before)):
+            return False
+        equal &= after == before
+    return not equal.any()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -186,43 +192,14 @@ class SortedPlans:
     def split(self) -> np.ndarray:
         """Return a number for each plan; those that differ only in placement or name share it."""
         kinds = self.kinds(self.plans)
-        if kinds is self.plans:  # every plan is a split of its own
-            return np.arange(len(self), dtype=np.int32)
-        return distinct_rows([*kinds.values()])[1]
+        return (
+            distinct_rows([*kinds.values()])[1] if kinds is not self.plans else np.arange(len(self))
+        )
 
     def at(self, positions: np.ndarray | slice) -> "SortedPlans":
         """Return the plans at increasing positions."""
         some = {field: column[positions] for field, column in self.plans.items()}
         return SortedPlans(some, self.need[positions], self.kinds)
-
-
-def sorted_by_need(
-    estimator: Estimator, inputs: Any, plans: Candidates, need: np.ndarray
-) -> SortedPlans:
-    """Return the plans of one problem written out, sorted by their known need."""
-    fields = plans.whole()
-    order = _order(fields, need)
-    ordered = {field: column[order] for field, column in fields.items()}
-    return SortedPlans(ordered, need[order], functools.partial(estimator.kinds, inputs))
-
-
-def _order(plans: Mapping[str, np.ndarray], need: np.ndarray) -> np.ndarray:
-    """Return the order of plans by need, ties in the order of the fields."""
-    fields = [plans[field] for field in plans]
-    if _rises(fields):
-        return np.argsort(need, kind="stable")
-    return np.lexsort([*reversed(fields), need])
-
-
-def _rises(columns: Sequence[np.ndarray]) -> bool:
-    """Return whether each row is larger than the one before it, by its first different column."""
-    equal = np.ones(max(len(columns[0]) - 1, 0), bool)
-    for column in columns:
-        before, after = column[:-1], column[1:]
-        if np.any(equal & (after < before)):
-            return False
-        equal &= after == before
-    return not equal.any()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -234,11 +211,11 @@ class PreparedPlans:
     every: Mapping[str, np.ndarray]  # the fields of all plans, one problem after another
     made: dict[Any, Any] = dataclasses.field(default_factory=dict)  # of these plans, by what it is
 
-    def once(self, what: Any, make: Callable[[], Any]) -> Any:
+    def once(self, what: Any, make: Callable[[], Found]) -> Found:
         """Return what is made of these plans; it is kept as long as they are."""
         if what not in self.made:
             self.made[what] = make()
-        return self.made[what]
+        return cast(Found, self.made[what])
 
     @property
     def nbytes(self) -> int:
@@ -251,6 +228,31 @@ class PreparedPlans:
         """Return where each problem's plans begin among all, and where the last one's end."""
         return np.cumsum([0, *map(len, self.plans)])
 
+    def at(
+        self, positions: np.ndarray, fields: Collection[str] | None = None
+    ) -> dict[str, np.ndarray]:
+        """Return fields, by default all, of some plans, by their positions among all."""
+        return {f: c[positions] for f, c in self.every.items() if fields is None or f in fields}
+
+    def rows_of(self, fields: tuple[str, ...]) -> Rows:
+        """Return the distinct rows of some fields over all problems."""
+
+        def rows() -> Rows:
+            columns = [self.every[field] for field in fields]
+            first, number = distinct_rows(columns, int(self.starts[-1]))
+            return Rows(first, number.__getitem__)
+
+        return self.once(fields, rows)
+
+    def rows_of_each(self, fields: tuple[str, ...]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return the distinct rows of some fields of each problem: first plans, and numbers."""
+
+        def rows() -> list[tuple[np.ndarray, np.ndarray]]:
+            each = (([some.plans[f] for f in fields], len(some)) for some in self.plans)
+            return [distinct_rows(*one) for one in each]
+
+        return self.once(("each", fields), rows)
+
 
 def subset(ready: PreparedPlans, left: Sequence[np.ndarray]) -> PreparedPlans:
     """Return the plans at some positions of each problem, in order."""
@@ -259,8 +261,7 @@ def subset(ready: PreparedPlans, left: Sequence[np.ndarray]) -> PreparedPlans:
     return PreparedPlans(plans, ready.refused, every)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class NeededPlans:
+class NeededPlans(NamedTuple):
     """The plans of one problem in the order of their fields, and what each needs."""
 
     plans: Candidates
@@ -277,41 +278,8 @@ def needed_plans(
     estimator: Estimator, recipe: Any, where: tuple[Constraint, ...], asked: InputsKey
 ) -> NeededPlans:
     """Return the plans of one problem, unsorted; arguments are as in ``prepare_plans``."""
-    inputs = asked.inputs()
-    found = plan_product(estimator, inputs, recipe, where)
-    columns = [*found.plans.values()]
-    if not _rises(columns):
-        order = np.lexsort(columns[::-1])
-        found = found._replace(plans={f: column[order] for f, column in found.plans.items()})
-    return NeededPlans(found, needs_of(estimator, recipe, inputs, found))
-
-
-class ProductRows(NamedTuple):
-    """The distinct rows of some fields of plans that are a product."""
-
-    first: np.ndarray  # position of the first plan of each row
-    number: Callable[[np.ndarray], np.ndarray]  # positions of plans -> their rows
-
-
-def product_rows(plans: Candidates, fields: Sequence[str]) -> ProductRows:
-    """Return the distinct rows of some fields."""
-    own = [plans.plans[field] for field in fields if field in plans.plans]
-    none = np.zeros(min(plans.rows, 1), int), np.zeros(plans.rows, np.int32)
-    first, number = distinct_rows(own) if own else none
-    counts = [len(values) if f in fields else 1 for f, values in plans.product.items()]
-    places = np.ix_(first, *map(np.arange, counts))
-    wide = np.broadcast_arrays(*places)
-    inner = math.prod(plans.shape[1:])
-    steps = [math.prod(plans.shape[at + 2 :]) for at in range(len(counts))]
-
-    def number_of(positions: np.ndarray) -> np.ndarray:
-        found = number[positions // inner]
-        for count, step, length in zip(counts, steps, plans.shape[1:], strict=True):
-            if count > 1:
-                found = found * count + (positions // step % length).astype(np.int32)
-        return found
-
-    return ProductRows(np.ravel_multi_index(wide, plans.shape).ravel(), number_of)
+    found = plan_product(estimator, asked.inputs(), recipe, where)
+    return NeededPlans(found, needs_of(estimator, recipe, asked.inputs(), found))
 
 
 @kept
@@ -323,12 +291,13 @@ def prepare_plans(
     A key has 1 for every number that neither the listing nor the need reads. Machines that differ
     only in rates therefore share one cached result.
     """
-    needed = [needed_plans(estimator, recipe, where, one) for one in asked]
-    plans = [
-        sorted_by_need(estimator, numbers.inputs(), some.plans, some.need)
-        for numbers, some in zip(asked, needed, strict=True)
-    ]
-    refused = [some.plans.refused for some in needed]
+    found, plans = [needed_plans(estimator, recipe, where, one) for one in asked], []
+    for one, some in zip(asked, found, strict=True):
+        order = np.argsort(some.need, kind="stable")
+        fields = {field: column[order] for field, column in some.plans.whole().items()}
+        kinds = functools.partial(estimator.kinds, one.inputs())
+        plans.append(SortedPlans(fields, some.need[order], kinds))
+    refused = [some.plans.refused for some in found]
     if len(plans) == 1:
         return PreparedPlans(plans, refused, plans[0].plans)
     every = {f: np.concatenate([some.plans[f] for some in plans]) for f in plans[0].plans}
@@ -346,61 +315,6 @@ def read_paths(estimator: Estimator, recipe: Any, inputs: Any) -> frozenset[str]
     return frozenset(lists) | found.get(estimator.need, frozenset())
 
 
-class Sizes(NamedTuple):
-    """The padded sizes of packed plans; calls of equal sizes share one compiled program."""
-
-    questions: int
-    plans: int
-    rows: tuple[int, ...]  # distinct rows of each part
-
-
-class PartRows(NamedTuple):
-    """The distinct rows of the plan fields that a part reads, and the row of each plan."""
-
-    first: np.ndarray
-    number: np.ndarray
-
-
-def distinct_part_rows(
-    estimator: Estimator, ready: PreparedPlans
-) -> tuple[dict[str, PartRows], Sizes]:
-    """Return the distinct rows of each part over several problems, and the sizes to pad to."""
-    found: tuple[dict[str, PartRows], Sizes] = ready.once(
-        estimator, functools.partial(_part_rows, estimator, ready)
-    )
-    return found
-
-
-def _part_rows(estimator: Estimator, ready: PreparedPlans) -> tuple[dict[str, PartRows], Sizes]:
-    rows = {
-        name: PartRows(*distinct_rows([ready.every[f] for f in reads(part)]))
-        for name, part in estimator.parts.items()
-    }
-    longest = max(len(q) for q in ready.plans)
-    counts = tuple(padded_size(len(r.first), ROWS) for r in rows.values())
-    return rows, Sizes(padded_size(len(ready.plans), 1), padded_size(longest, PLANS), counts)
-
-
-def shared_sizes(estimator: Estimator, groups: Iterable[PreparedPlans]) -> Sizes:
-    """Return sizes that hold the plans of each group, so that all share one compiled program."""
-    questions, plans, rows = zip(
-        *(distinct_part_rows(estimator, g)[1] for g in groups), strict=True
-    )
-    return Sizes(max(questions), max(plans), tuple(map(max, zip(*rows, strict=True))))
-
-
-def needs_of(estimator: Estimator, recipe: Any, inputs: Any, plans: Candidates) -> np.ndarray:
-    """Return the need of each plan of one problem, split by split where it depends on no part."""
-    if not estimator.need or plans.size == 0:
-        return np.zeros(plans.size)
-    alone = estimator.alone.get(estimator.need)
-    small = executor_of(estimator, recipe, inputs, plans.rows) == NUMPY
-    if small and alone is not None and not reads(alone):
-        return by_split(functools.partial(_need, estimator, recipe, inputs), plans)
-    every = with_plans(estimator, inputs, plans.whole())
-    return evaluate_points(estimator, recipe, every, estimator.need)[estimator.need]
-
-
 def with_plans(estimator: Estimator, inputs: Any, plans: Mapping[str, np.ndarray]) -> Any:
     """Return inputs with plans as columns of numbers."""
     assert estimator.plan is not None
@@ -408,29 +322,29 @@ def with_plans(estimator: Estimator, inputs: Any, plans: Mapping[str, np.ndarray
     return dataclasses.replace(inputs, plan=estimator.plan(**columns))
 
 
-def _need(
-    estimator: Estimator, recipe: Any, inputs: Any, fields: Mapping[str, np.ndarray]
-) -> np.ndarray:
-    """Return the need of columns of plans, which broadcast."""
-    asked = with_named_absences(with_plans(estimator, inputs, fields))
-    with np.errstate(all="ignore"):
-        return np.asarray(estimator.result(estimator.need, asked, recipe, {}))
+def needs_of(estimator: Estimator, recipe: Any, inputs: Any, plans: Candidates) -> np.ndarray:
+    """Return the need of each plan of one problem.
 
-
-def by_split(function: Callable[[dict[str, np.ndarray]], Any], plans: Candidates) -> np.ndarray:
-    """Return a function of all plans, each field of their product along a dimension of its own.
-
-    Arguments: ``function`` of float64 columns that broadcast.
+    Where it depends on no part, each field of the product has a dimension of its own.
     """
-    values = (column.astype(np.float64) for column in plans.product.values())
-    wide = {f: v[..., None] for f, v in zip(plans.product, np.ix_(*values), strict=True)}
+    name = estimator.need
+    if not name or plans.size == 0:
+        return np.zeros(plans.size)
+    alone = estimator.alone.get(name)
+    small = executor_of(estimator, recipe, inputs, plans.rows) == NUMPY
+    if not small or alone is None or reads(alone):
+        every = with_plans(estimator, inputs, plans.whole())
+        return evaluate_points(estimator, recipe, every, name)[name]
+    product = zip(plans.product, np.ix_(*plans.product.values()), strict=True)
+    wide = {field: values[..., None] for field, values in product}
     found, starts = np.empty(plans.shape), range(0, plans.rows, PIECE)
 
     def piece(start: int) -> Any:
         some = {f: column[start : start + PIECE] for f, column in plans.plans.items()}
-        return function({f: column.astype(np.float64) for f, column in some.items()} | wide)
+        asked = with_named_absences(with_plans(estimator, inputs, some | wide))
+        with np.errstate(all="ignore"):
+            return estimator.result(name, asked, recipe, {})
 
     for start, result in zip(starts, by_threads(piece, starts, len(starts)), strict=True):
-        here = found[start : start + PIECE]
-        np.moveaxis(here, 0, -1)[...] = result
+        np.moveaxis(found[start : start + PIECE], 0, -1)[...] = result
     return found.ravel()

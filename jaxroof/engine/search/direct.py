@@ -1,22 +1,27 @@
-"""A search by NumPy: every plan on every machine of a chunk in one array, for small questions."""
+"""A search by NumPy: every plan on every machine of a chunk in one array, for small questions.
+
+Parts are evaluated on the distinct rows of the plan fields that they read, machines broadcast.
+"""
 
 import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
+from jaxroof.dual import Dual
 from jaxroof.engine.grid.axes import Axis, replace_all, spread
-from jaxroof.engine.grid.chunks import Place, chunk_shape, iter_chunks, padded_slice
+from jaxroof.engine.grid.chunks import Place, chunk_shape, iter_chunks
 from jaxroof.engine.grid.dependencies import bound_reads
 from jaxroof.engine.grid.executor import by_threads
-from jaxroof.engine.search.candidates import PreparedPlans, distinct_part_rows
+from jaxroof.engine.search.candidates import PreparedPlans, subset
 from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, plans_that_fit
 from jaxroof.engine.search.problem import AxisRoles, SearchProblem
 from jaxroof.estimator import FAR, TIE, reads
+from jaxroof.plan_lists import Rows
 from jaxroof.records import with_named_absences
 from jaxroof.structure import map_numbers, structure
 
@@ -25,136 +30,74 @@ HELD = 1 << 23  # objectives held at a time
 
 
 def chunks_of_group(
-    question: SearchProblem, kind: AxisRoles, group: ProblemGroup
+    question: SearchProblem,
+    kind: AxisRoles,
+    group: ProblemGroup,
+    region: Place | None = None,
+    left: Sequence[np.ndarray] | None = None,
 ) -> Iterator[MachineChunk]:
-    """Compare the plans of a group of problems on each chunk of limits and machines."""
-    limits, machine = ([question.axes[d] for d in dims] for dims in (kind.limits, kind.machine))
-    most = max(max(map(len, group.ready.plans)), 1)
-    shape = chunk_shape([len(axis) for axis in machine], min(CELLS, max(1, HELD // most)))
-    within = chunk_shape([len(axis) for axis in limits], max(1, CELLS // math.prod(shape)))
-    for lanes in iter_chunks(machine, shape):
-        there = padded_slice(machine, lanes, [some.stop - some.start for some in lanes])
-        objectives = grid_objectives(question, group, there)
-        for place in iter_chunks(limits, within):
-            here = padded_slice(limits, place, [some.stop - some.start for some in place])
-            at = (*place, *lanes)
-            if kind.swept:
-                cells = _bounds(question, group, [*here, *there], len(place))
-                yield _cells(question, group, objectives, cells, at)
-            else:
-                yield _chunk(question, group, objectives, [*here, *there], at, len(place))
+    """Compare the plans of a group of problems on each chunk of limits and machines.
+
+    Arguments: ``region`` of the grid, by default all of it; positions of the plans of each problem
+    that are ``left`` to be compared there, by default all.
+    """
+    axes = [question.axes[d] for d in kind.limits + kind.machine]
+    region = region or tuple(slice(0, len(axis)) for axis in axes)
+    first, axes = len(kind.limits), cut(axes, region)
+    some = group if left is None else dataclasses.replace(group, ready=subset(group.ready, left))
+    most = max(int(some.ready.starts[-1]), 1)
+    machines = chunk_shape([len(axis) for axis in axes[first:]], min(CELLS, max(1, HELD // most)))
+    limits = chunk_shape([len(axis) for axis in axes[:first]], max(1, CELLS // math.prod(machines)))
+    for lanes in iter_chunks(axes[first:], machines):
+        objectives = grid_objectives(question, some, cut(axes[first:], lanes))
+        for levels in iter_chunks(axes[:first], limits):
+            place = (*levels, *lanes)
+            here = cut(axes, place)
+            found, values = _winners(question, some, objectives, here, first)
+            if left is not None:
+                every = zip(found, left, strict=True)
+                found = np.stack([np.append(own, -1)[best] for best, own in every])
+            compared = sum(map(len, some.ready.plans)) * math.prod(map(len, here))
+            shifted = (
+                slice(whole.start + part.start, whole.start + part.stop)
+                for whole, part in zip(region, place, strict=True)
+            )
+            yield MachineChunk(tuple(shifted), found, question.sign * values, compared)
 
 
-def _chunk(
+def cut(axes: Sequence[Axis], place: Place) -> list[Axis]:
+    """Return the numbers of a part of axes."""
+    return [
+        Axis(axis.name, {path: column[some] for path, column in axis.columns.items()})
+        for axis, some in zip(axes, place, strict=True)
+    ]
+
+
+def _winners(
     question: SearchProblem,
     group: ProblemGroup,
     objectives: Callable[..., np.ndarray],
     here: Sequence[Axis],
-    place: Place,
     limits: int,
-) -> MachineChunk:
-    """Compare the plans of each problem on one chunk of so many axes of limits, and machines."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the best plans of each problem and their values, [problem, rank, *axes].
+
+    Arguments: ``here``, axes of so many limits, then of machines.
+    """
     fits = plans_that_fit(question.estimator, group, here)
     position = np.full((len(fits), question.top, *fits.shape[1:]), -1, np.int64)
-    objective = np.full(position.shape, FAR)
-    for q, plans in enumerate(group.ready.plans):
-        count = int(fits[q].max()) if fits[q].size else 0
-        if not count:
-            continue
-        own = functools.partial(objectives, q)
-        values = in_pieces(own, np.arange(count), math.prod(fits.shape[1 + limits :]))
-        few = fits[q].reshape(-1, values.shape[1])
-        split = None if question.top == 1 or question.placements else plans.split
-        found = firsts(question.top, values, few, split)
-        position[q], objective[q] = (some.reshape(position.shape[1:]) for some in found)
-    compared = sum(map(len, group.ready.plans)) * math.prod(fits.shape[1:])
-    return MachineChunk(place, position, question.sign * objective, compared)
-
-
-def _bounds(
-    question: SearchProblem, group: ProblemGroup, here: Sequence[Axis], limits: int
-) -> list[np.ndarray]:
-    """Return how many plans fit the first limit, and the bound of each other limit.
-
-    Returns: arrays [problem, *limits, *machine].
-    """
-    fits = plans_that_fit(question.estimator, group, here)
-    found, inputs = [fits], spread(group.inputs, here)
-    for limit in question.estimator.limits[1:]:
-        each = [
-            limit.of(replace_all(inputs, {path: v[q] for path, v in group.varied.items()}))
-            for q in range(len(fits))
-        ]
-        found.append(np.stack([np.broadcast_to(one, fits.shape[1:]) for one in each]))
-    return [some.reshape(len(fits), math.prod(fits.shape[1 : 1 + limits]), -1) for some in found]
-
-
-def _cells(
-    question: SearchProblem,
-    group: ProblemGroup,
-    objectives: Callable[..., np.ndarray],
-    bounds: Sequence[np.ndarray],
-    place: Place,
-) -> MachineChunk:
-    """Compare the plans of each problem under every combination of limits at once."""
-    shape = (len(bounds[0]), question.top, *bounds[0].shape[1:])
-    position, objective = np.full(shape, -1, np.int64), np.full(shape, FAR)
-    names = (question.objective, *(limit.result for limit in question.estimator.limits[1:]))
-    for q, plans in enumerate(group.ready.plans):
-        if not len(plans):
-            continue
-        every = np.arange(len(plans))
-        values, *others = (objectives(q, every, name=name) for name in names)
-        split = plans.split if question.top > 1 and not question.placements else None
-        for lane in range(shape[-1]):
-            results = [every + 1, *(some[:, lane] for some in others)]
-            few = [some[q, :, lane] for some in bounds]
-            found = best_within(question.sign * values[:, lane], results, few, question.top, split)
-            position[q, :, :, lane], objective[q, :, :, lane] = found
-    sizes = [some.stop - some.start for some in place]
-    position, objective = (a.reshape(*shape[:2], *sizes) for a in (position, objective))
-    compared = sum(map(len, group.ready.plans)) * math.prod(sizes)
-    return MachineChunk(place, position, question.sign * objective, compared)
-
-
-def best_within(
-    values: np.ndarray,
-    results: Sequence[np.ndarray],
-    bounds: Sequence[np.ndarray],
-    top: int = 1,
-    split: np.ndarray | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the best plans whose results are all within bounds, on a tie the first of these.
-
-    A plan lies in the cell of the least bounds that hold it. The least value of each cell and of
-    those with tighter bounds, a running minimum along each limit, is what is reached at every
-    combination of bounds; plans that reach it in their own cell are compared exactly.
-    Arguments: ``values`` [plan]; for each limit ``results`` [plan] and ``bounds`` [combination].
-    Returns: positions (-1 where no plan is within) and values, [top, combination].
-    """
-    levels, at = zip(*(np.unique(some, return_inverse=True) for some in bounds), strict=True)
-    cell = np.stack([np.searchsorted(*pair) for pair in zip(levels, results, strict=True)])
-    sizes = [len(some) for some in levels]
-    inside = np.flatnonzero(np.all(cell < np.array(sizes)[:, None], axis=0) & (values < FAR))
-    position = np.full((top, len(bounds[0])), -1, np.int64)
-    found = np.full(position.shape, FAR)
-    if top > 1 or math.prod(sizes) > CELLS:  # one combination after another
-        for c in range(len(bounds[0])):
-            few = np.all([r <= b[c] for r, b in zip(results, bounds, strict=True)], axis=0)
-            left = np.where(few, values, FAR)[:, None]
-            ranked = firsts(top, left, np.array([[len(values)]]), split)
-            position[:, c], found[:, c] = (some[:, 0, 0] for some in ranked)
-        return position, np.where(position >= 0, found, FAR)
-    least = np.full(sizes, FAR)
-    np.minimum.at(least, tuple(cell[:, inside]), values[inside])
-    for dimension in range(len(sizes)):
-        np.minimum.accumulate(least, axis=dimension, out=least)
-    reached, own = least[at], least[tuple(cell[:, inside])]
-    for plan in inside[values[inside] <= own + TIE * np.abs(own)][::-1]:
-        holds = np.all(cell[:, plan, None] <= np.stack(at), axis=0)
-        wins = holds & (values[plan] <= reached + TIE * np.abs(reached))
-        position[0, wins], found[0, wins] = plan, values[plan]
-    return position, found
+    values, lanes = np.full(position.shape, FAR), math.prod(fits.shape[1 + limits :])
+    counts = fits.reshape(len(fits), -1).max(axis=1, initial=0)
+    starts = zip(group.ready.starts, counts, strict=False)
+    some = np.concatenate([start + np.arange(count) for start, count in starts])
+    edges = itertools.pairwise(np.cumsum([0, *counts]))
+    every = in_pieces(objectives, some, lanes)
+    for q, (plans, (start, stop)) in enumerate(zip(group.ready.plans, edges, strict=True)):
+        if stop > start:
+            split = None if question.top == 1 or question.placements else plans.split
+            found = firsts(question.top, every[start:stop], fits[q].reshape(-1, lanes), split)
+            position[q], values[q] = (one.reshape(position.shape[1:]) for one in found)
+    return position, values
 
 
 def in_pieces(
@@ -166,19 +109,16 @@ def in_pieces(
     return np.concatenate(list(by_threads(function, pieces, len(pieces))))
 
 
-def _tables(
-    question: SearchProblem, ready: PreparedPlans, inputs: Any, rank: int
-) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return every part on the distinct rows of its plan fields, and the row of each plan."""
-    estimator, together = question.estimator, ready.every
-    found, _ = distinct_part_rows(estimator, ready)
-    bare = with_named_absences(dataclasses.replace(inputs, plan=None))
-    tables = {}
-    with np.errstate(all="ignore"):
-        for name, part in estimator.parts.items():
-            some = {field: together[field][found[name].first] for field in reads(part)}
-            tables[name] = part(bare, question.recipe, **tall(some, rank))
-    return tables, {name: rows.number for name, rows in found.items()}
+class Listed(Protocol):
+    """Plans that are known by their positions in a list."""
+
+    def at(
+        self, positions: np.ndarray, fields: Collection[str] | None = None
+    ) -> Mapping[str, np.ndarray]:
+        """Return fields, by default all, of some plans."""
+
+    def rows_of(self, fields: tuple[str, ...]) -> Rows:
+        """Return the distinct rows of some fields."""
 
 
 def tall(columns: Mapping[str, np.ndarray], rank: int) -> dict[str, np.ndarray]:
@@ -187,44 +127,58 @@ def tall(columns: Mapping[str, np.ndarray], rank: int) -> dict[str, np.ndarray]:
     return {field: column.astype(np.float64).reshape(shape) for field, column in columns.items()}
 
 
-def plan_objectives(
-    question: SearchProblem,
-    inputs: Any,
-    plans: Mapping[str, np.ndarray],
-    tables: Mapping[str, Any],
-    rows: Mapping[str, np.ndarray],
-    lanes: tuple[int, ...],
-    bound: bool = False,
-    name: str | None = None,
-) -> np.ndarray:
-    """Return what the search minimises, or its bound, for plans with their rows in the tables.
+def objectives_of(
+    question: SearchProblem, plans: Listed, inputs: Any, lanes: tuple[int, ...] = ()
+) -> Callable[..., Any]:
+    """Return a function of positions of plans -> sign * objective [plan, *lanes].
 
-    ``name``: a result of that name instead, whatever the limits. Returns: [plan, *machine].
+    With ``bound=True`` it returns lower bounds. ``varied`` are inputs by path that no part reads,
+    a number or one for each plan. Inputs that are dual numbers give dual numbers.
     """
-    estimator, rank = question.estimator, len(lanes)
-    some = bound_reads(estimator, question.recipe, structure(question.inputs)) if bound else None
-    places = itertools.count()
-
-    def row(name: str, leaf: Any) -> Any:
-        place = next(places)
-        if some is not None and place not in some.numbers:
-            return leaf  # that the bound does not read
-        return leaf[rows[name]] if np.ndim(leaf) > rank and len(leaf) > 1 else leaf
-
-    parts = {name: map_numbers(functools.partial(row, name), part) for name, part in tables.items()}
-    assert estimator.plan is not None
-    plan = estimator.plan(**tall(plans, rank))
-    asked = with_named_absences(dataclasses.replace(inputs, plan=plan))
+    estimator, recipe, rank = question.estimator, question.recipe, len(lanes)
+    bare = with_named_absences(dataclasses.replace(inputs, plan=None))
+    rows = {name: plans.rows_of(reads(part)) for name, part in estimator.parts.items()}
+    tables = {}
     with np.errstate(all="ignore"):
-        if bound:
-            assert estimator.lower_bound is not None
-            found = question.sign * estimator.lower_bound(asked, question.recipe, **parts)
-        elif name is not None:
-            found = estimator.result(name, asked, question.recipe, parts)
-        else:
-            whole = question.objective, question.sign, asked, question.recipe, parts
-            found = estimator.aim(*whole)
-    return np.broadcast_to(found, (len(next(iter(plans.values()))), *lanes))
+        for name, part in estimator.parts.items():
+            some = plans.at(rows[name].first, reads(part))
+            tables[name] = part(bare, recipe, **tall(some, rank))
+
+    def objectives(
+        positions: np.ndarray, bound: bool = False, varied: Mapping[str, Any] | None = None
+    ) -> Any:
+        numbers = {name: one.number(positions) for name, one in rows.items()}
+        read = bound_reads(estimator, recipe, structure(question.inputs)).numbers if bound else None
+        places = itertools.count()
+
+        def row(name: str, leaf: Any) -> Any:
+            place = next(places)
+            if read is not None and place not in read:
+                return leaf  # that the bound does not read
+            if isinstance(leaf, Dual):
+                slope = leaf.slope if leaf.slope.shape[1] == 1 else leaf.slope[:, numbers[name]]
+                return Dual(chosen(name, leaf.value), slope)
+            return chosen(name, leaf)
+
+        def chosen(name: str, leaf: Any) -> Any:
+            return leaf[numbers[name]] if np.ndim(leaf) > rank and len(leaf) > 1 else leaf
+
+        parts = {n: map_numbers(functools.partial(row, n), part) for n, part in tables.items()}
+        assert estimator.plan is not None
+        plan = estimator.plan(**tall(plans.at(positions), rank))
+        each = {p: tall({p: v}, rank)[p] if np.ndim(v) else v for p, v in (varied or {}).items()}
+        asked = with_named_absences(replace_all(bare, {**each, "plan": plan}))
+        with np.errstate(all="ignore"):
+            if bound:
+                assert estimator.lower_bound is not None
+                found = question.sign * estimator.lower_bound(asked, recipe, **parts)
+            else:
+                found = estimator.aim(question.objective, question.sign, asked, recipe, parts)
+        return (
+            found if isinstance(found, Dual) else np.broadcast_to(found, (len(positions), *lanes))
+        )
+
+    return objectives
 
 
 def direct_objectives(
@@ -232,29 +186,23 @@ def direct_objectives(
 ) -> Callable[..., np.ndarray]:
     """Return ``grid_objectives`` of one problem, on lanes that differ in columns of its inputs."""
     group = ProblemGroup((), slice(0, 1), question.inputs, {}, ready)
-    return functools.partial(grid_objectives(question, group, [Axis("lane", columns)]), 0)
+    return grid_objectives(question, group, [Axis("lane", columns)])
 
 
 def grid_objectives(
     question: SearchProblem, group: ProblemGroup, machine: Sequence[Axis]
 ) -> Callable[..., np.ndarray]:
-    """Return a function (problem, positions of its plans) -> sign * objective [plan, lane].
+    """Return a function of positions among all plans -> sign * objective [plan, lane].
 
     A lane is a point of the machine axes. With ``bound=True`` the function returns the estimator's
-    lower bounds, with ``name`` a result.
+    lower bounds.
     """
-    inputs, lanes = spread(group.inputs, machine), tuple(len(axis) for axis in machine)
-    tables, rows = _tables(question, group.ready, inputs, len(lanes))
+    lanes = tuple(len(axis) for axis in machine)
+    each = objectives_of(question, group.ready, spread(group.inputs, machine), lanes)
 
-    def objectives(
-        problem: int, positions: np.ndarray, bound: bool = False, name: str | None = None
-    ) -> np.ndarray:
-        asked = replace_all(inputs, {path: v[problem] for path, v in group.varied.items()})
-        plans, start = group.ready.plans[problem].plans, group.ready.starts[problem]
-        some = {field: column[positions] for field, column in plans.items()}
-        mine = {name: number[start + positions] for name, number in rows.items()}
-        values = plan_objectives(question, asked, some, tables, mine, lanes, bound, name)
-        return values.reshape(len(positions), math.prod(lanes))
+    def objectives(positions: np.ndarray, bound: bool = False) -> np.ndarray:
+        values = each(positions, bound, group.varied_at(positions))
+        return np.reshape(values, (len(positions), math.prod(lanes)))
 
     return objectives
 

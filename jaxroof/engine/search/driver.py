@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxroof.engine.grid.axes import points, replace_all
 from jaxroof.engine.grid.chunks import Progress
-from jaxroof.engine.grid.executor import NUMPY, executor_of
+from jaxroof.engine.grid.executor import JAX, NUMPY, executor_of
 from jaxroof.engine.grid.size import NUMBER, check_lists, check_search
 from jaxroof.engine.search import bounded, boxes, direct
 from jaxroof.engine.search.candidates import plan_product
@@ -107,9 +107,7 @@ def _way(
 ) -> Callable[[ProblemGroup], Iterator[MachineChunk]]:
     """Return a function that finds the best plans of a group, by the way that is fastest."""
     whose = question.estimator, question.recipe, question.inputs
-    if kind.swept:
-        return functools.partial(direct.chunks_of_group, question, kind)
-    if bounded.is_worthwhile(question, groups):
+    if question.executor != JAX and bounded.is_worthwhile(question, groups):
         return functools.partial(bounded.chunks_of_group, question, kind)
     most = most_by_numpy(question, kind)
     if executor_of(*whose, total, question.executor, most) == NUMPY:

@@ -14,15 +14,14 @@ from jaxroof.engine.grid.chunks import (
     iter_chunks,
     one_later,
     pad_points,
+    padded_size,
     padded_slice,
 )
+from jaxroof.engine.search import candidates
 from jaxroof.engine.search import fold as folding
 from jaxroof.engine.search.candidates import (
     PreparedPlans,
-    Sizes,
     SortedPlans,
-    distinct_part_rows,
-    shared_sizes,
 )
 from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, plans_that_fit
 from jaxroof.engine.search.problem import AxisRoles, SearchProblem
@@ -31,17 +30,29 @@ from jaxroof.estimator import Estimator, reads
 EVERY = 1 << 18  # objectives of one problem that are kept, so that no plan is weighed twice
 
 
-def machine_chunks(
-    question: SearchProblem,
-    kind: AxisRoles,
-    groups: Sequence[ProblemGroup],
-    sizes: Sizes | None = None,
-) -> Callable[[ProblemGroup], Iterator[MachineChunk]]:
-    """Return a function that folds the plans of one of the groups over all machines.
+class Sizes(NamedTuple):
+    """The padded sizes of packed plans; calls of equal sizes share one compiled program."""
 
-    ``sizes`` are those to pad to (default: the least that hold each group).
-    """
-    sizes = sizes or shared_sizes(question.estimator, (group.ready for group in groups))
+    questions: int
+    plans: int
+    rows: tuple[int, ...]  # distinct rows of each part
+
+
+def machine_chunks(
+    question: SearchProblem, kind: AxisRoles, groups: Sequence[ProblemGroup]
+) -> Callable[[ProblemGroup], Iterator[MachineChunk]]:
+    """Return a function that folds the plans of one of the groups over all machines."""
+    every, parts = [group.ready for group in groups], question.estimator.parts.values()
+    sizes = Sizes(
+        padded_size(max(len(ready.plans) for ready in every), 1),
+        padded_size(max(len(some) for ready in every for some in ready.plans), candidates.PLANS),
+        tuple(
+            padded_size(
+                max(len(ready.rows_of(reads(part)).first) for ready in every), candidates.ROWS
+            )
+            for part in parts
+        ),
+    )
     return functools.partial(_chunks, question, kind, sizes)
 
 
@@ -156,13 +167,11 @@ def pack_plans(
 
     distinct: folding.Distinct = {}
     numbers = {}
-    found, _ = distinct_part_rows(estimator, ready)
-    for (name, (first, number)), size in zip(found.items(), sizes.rows, strict=True):
-        fields = reads(estimator.parts[name])
-        distinct[name] = {
-            f: pad_points(together[f][first].astype(np.float64), size) for f in fields
-        }
-        numbers[name] = square(number, narrow)
+    for (name, part), size in zip(estimator.parts.items(), sizes.rows, strict=True):
+        rows = ready.rows_of(reads(part))
+        some = ready.at(rows.first, reads(part)).items()
+        distinct[name] = {f: pad_points(c.astype(np.float64), size) for f, c in some}
+        numbers[name] = square(rows.number(slice(None)), narrow)
     plans = folding.Plans(
         fields={f: square(column, narrow) for f, column in together.items()},
         rows=numbers,

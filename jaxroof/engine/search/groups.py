@@ -22,8 +22,15 @@ class ProblemGroup:
     outer: tuple[int, ...]  # index on the outer axes
     some: slice  # of the points of the structural axes, one problem each
     inputs: Any
-    varied: dict[str, np.ndarray]
+    varied: dict[str, np.ndarray]  # inputs by path, one value a problem
     ready: PreparedPlans
+
+    def varied_at(self, plans: np.ndarray) -> dict[str, np.ndarray]:
+        """Return what differs between the problems, for each of some plans among all."""
+        if len(self.ready.plans) == 1:
+            return {path: values[0] for path, values in self.varied.items()}
+        problem = np.searchsorted(self.ready.starts, plans, side="right") - 1
+        return {path: values[problem] for path, values in self.varied.items()}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

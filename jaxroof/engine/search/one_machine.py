@@ -17,30 +17,26 @@ import xarray as xr
 from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance
 from jaxroof.engine.grid.dependencies import bound_reads
 from jaxroof.engine.grid.evaluate import evaluate_points
-from jaxroof.engine.grid.executor import NUMPY, by_threads, executor_of
+from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.engine.search.bounded import SLACK, is_bounded
 from jaxroof.engine.search.candidates import (
     InputsKey,
     PreparedPlans,
-    ProductRows,
     SortedPlans,
     needed_plans,
-    product_rows,
     read_paths,
     with_plans,
 )
 from jaxroof.engine.search.constraints import Constraint
-from jaxroof.engine.search.direct import plan_objectives
-from jaxroof.engine.search.distinct_rows import distinct_rows
+from jaxroof.engine.search.direct import in_pieces, objectives_of
 from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.errors import InputError, refusal
-from jaxroof.estimator import FAR, TIE, Candidates, reads
-from jaxroof.records import with_named_absences
+from jaxroof.estimator import FAR, TIE, Candidates
+from jaxroof.plan_lists import distinct_rows
 from jaxroof.structure import structure
 
 LEAST_PLANS = 1 << 15  # fewer are evaluated sooner than a bound is traced
 FEW = 256  # rows of the least bounds whose plans are evaluated first
-PIECE = 1 << 15  # plans evaluated at once, so that what is written stays in the cache
 STEPS = 1 << 13  # plans of a staircase that are evaluated sooner than passed over
 ROUNDS = 16  # limit on rounds of known plans of a staircase
 # for estimators without a result ``feasible``
@@ -120,7 +116,7 @@ class OneMachine:
             return positions
         question, plans = self.question, self.at(positions)
         kinds = question.estimator.kinds(question.inputs, plans, placed=question.placements)
-        return positions[np.sort(distinct_rows([*kinds.values()])[0])]
+        return positions[distinct_rows([*kinds.values()])[0]]
 
     def best(self, top: int, among: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return the positions of the best distinct plans, best first, and their values.
@@ -129,7 +125,8 @@ class OneMachine:
         Arguments: ``among`` are positions of plans; by default all that fit.
         """
         some = self.fitting if among is None else among
-        bounds, row = self._bounds[0], self._rows(some)
+        bounds, number = self._bounds
+        row = number[some]
         there = np.zeros(len(bounds), bool)
         there[row] = True
         least = bounds[there]
@@ -147,7 +144,8 @@ class OneMachine:
     def within(self, most: float, among: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return the positions and the values of the plans with at most such a value."""
         some = self.fitting if among is None else among
-        some = some[(self._bounds[0] <= most)[self._rows(some)]]
+        bounds, number = self._bounds
+        some = some[(bounds <= most)[number[some]]]
         values = self.values(some)
         return some[values <= most], values[values <= most]
 
@@ -217,8 +215,8 @@ class OneMachine:
         if len(order) < LEAST_PLANS or not is_bounded(self.question):
             order = order[self.values(order) < FAR]
             return order[stairs_of(self.need[order], self.values(order))]
-        bounds, _ = self._bounds
-        bound, value = bounds[self._numbers(order)], np.full(len(order), np.inf)
+        bounds, number = self._bounds
+        bound, value = bounds[number[order]], np.full(len(order), np.inf)
         known = np.flatnonzero(np.diff(np.minimum.accumulate(bound), prepend=np.inf) < 0.0)
         for _ in range(ROUNDS):
             value[known] = self.values(order[known])
@@ -298,52 +296,22 @@ class OneMachine:
                 question.estimator, question.recipe, asked, None if others else aim
             )
             return np.where(within(question, found), question.sign * found[aim], FAR)
-        rows, tables = self._parts
-
-        def piece(some: np.ndarray) -> np.ndarray:
-            mine = {name: one.number(some) for name, one in rows.items()}
-            fields = self.at(some)
-            return plan_objectives(question, question.inputs, fields, tables, mine, (), bound)
-
-        pieces = [positions[start : start + PIECE] for start in range(0, len(positions), PIECE)]
-        return np.concatenate([*by_threads(piece, pieces, len(pieces))])
+        evaluate = functools.partial(self._objectives, bound=bound)
+        return in_pieces(evaluate, positions, 1)
 
     @functools.cached_property
-    def _parts(self) -> tuple[dict[str, ProductRows], dict[str, Any]]:
-        """Return every part on the distinct rows of its plan fields, and these rows."""
-        question = self.question
-        parts = question.estimator.parts
-        rows = {name: product_rows(self.plans, reads(part)) for name, part in parts.items()}
-        bare = with_named_absences(dataclasses.replace(question.inputs, plan=None))
-        tables = {}
-        with np.errstate(all="ignore"):
-            for name, part in parts.items():
-                some = self.at(rows[name].first, reads(part)).items()
-                columns = {field: column.astype(np.float64) for field, column in some}
-                tables[name] = part(bare, question.recipe, **columns)
-        return rows, tables
+    def _objectives(self) -> Callable[..., np.ndarray]:
+        return objectives_of(self.question, self.plans, self.question.inputs)
 
     @functools.cached_property
-    def _bounds(self) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray] | None]:
-        """Return lower bounds of rows of plans, and a function from positions to their rows."""
-        question = self.question
+    def _bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return lower bounds of rows of plans, and the row of each plan."""
+        question, size = self.question, self.plans.size
         if len(self.fitting) < LEAST_PLANS or not is_bounded(question):
-            return np.full(1, -np.inf), None
+            return np.full(1, -np.inf), np.zeros(size, np.int32)
         fields = bound_reads(question.estimator, question.recipe, structure(question.inputs)).fields
-        rows = product_rows(self.plans, fields)
-        return self._evaluated(rows.first, bound=True), rows.number
-
-    def _rows(self, positions: np.ndarray) -> np.ndarray:
-        """Return the row of some plans, among those that are bounded."""
-        return self._rows_that_fit if positions is self.fitting else self._numbers(positions)
-
-    @functools.cached_property
-    def _rows_that_fit(self) -> np.ndarray:
-        return self._numbers(self.fitting)
-
-    def _numbers(self, positions: np.ndarray) -> np.ndarray:
-        number = self._bounds[1]
-        return np.zeros(len(positions), np.int32) if number is None else number(positions)
+        rows = self.plans.rows_of(fields)
+        return self._evaluated(rows.first, bound=True), rows.number(np.arange(size))
 
 
 def one_machine(question: SearchProblem) -> OneMachine:

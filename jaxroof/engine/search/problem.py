@@ -11,7 +11,7 @@ import numpy as np
 from jaxroof.engine.grid.axes import Axis, AxisValues, spread, unique_names
 from jaxroof.engine.grid.chunks import programs
 from jaxroof.engine.grid.dependencies import dependencies
-from jaxroof.engine.grid.executor import JAX, ONCE, SMALL
+from jaxroof.engine.grid.executor import ONCE, SMALL
 from jaxroof.engine.grid.question import ask, check_no_plan
 from jaxroof.engine.search.constraints import Constraint, constraints
 from jaxroof.errors import InputError, refusal, shown, unknown
@@ -46,9 +46,8 @@ class AxisRoles:
 
     outer: tuple[int, ...]  # changes the need, or both plans and parts; one call per point
     structural: tuple[int, ...]  # changes the list of plans
-    machine: tuple[int, ...]  # changes the objective; becomes lanes
-    limits: tuple[int, ...]  # changes at most a limit; becomes thresholds
-    swept: bool = False  # whether one of these changes another limit than the first
+    machine: tuple[int, ...]  # changes the objective or another limit; becomes lanes
+    limits: tuple[int, ...]  # changes at most the first limit; becomes thresholds
 
 
 def check_search(
@@ -240,16 +239,12 @@ def axis_roles(question: SearchProblem) -> AxisRoles:
     need = {d for d, paths in moving.items() if paths & needed}
     aim = {d for d, paths in moving.items() if paths & aims}
     outer = (lists & part) | need
-    machine = (set(moving) - lists - outer) & aim
     sizes = (np.shape(other.of(spread(question.inputs, axes))) for other in others)
-    bounds = {d for size in sizes for d, n in enumerate(size, len(axes) - len(size)) if n > 1}
-    swept = bounds - lists - outer - machine
-    if not found.on_numpy or question.executor == JAX:  # each value is a machine of its own
-        machine, swept = machine | swept, set()
+    aim |= {d for size in sizes for d, n in enumerate(size, len(axes) - len(size)) if n > 1}
+    machine = (set(moving) - lists - outer) & aim
     return AxisRoles(
         outer=tuple(sorted(outer)),
         structural=tuple(sorted(lists - outer)),
         machine=tuple(sorted(machine, key=lambda d: (len(axes[d]), d))),  # the longest last
         limits=tuple(sorted(set(moving) - lists - outer - machine)),
-        swept=bool(swept),
     )

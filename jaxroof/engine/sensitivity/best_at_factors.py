@@ -17,7 +17,7 @@ import numpy as np
 
 from jaxroof.engine.grid.dependencies import bound_reads
 from jaxroof.engine.grid.executor import by_threads
-from jaxroof.engine.search.bounded import SLACK, bound_rows
+from jaxroof.engine.search.bounded import SLACK
 from jaxroof.engine.search.candidates import PreparedPlans, subset
 from jaxroof.engine.search.direct import direct_objectives
 from jaxroof.engine.search.problem import SearchProblem
@@ -119,17 +119,17 @@ def _evaluated(
     question = one.question
     objectives, some = _objectives(one, positions, factors)
     reads = bound_reads(question.estimator, question.recipe, structure(question.inputs))
-    (rows,) = bound_rows(some, reads.fields)
-    bounds = objectives(rows.first, bound=True)
+    ((first, number),) = some.rows_of_each(reads.fields)
+    bounds = objectives(first, bound=True)
     places = np.searchsorted(positions, known)
     if not len(known):
         chosen = np.zeros(len(bounds), bool)
         chosen[np.argpartition(bounds, min(KNOWN, len(bounds)) - 1, axis=0)[:KNOWN]] = True
-        places = np.flatnonzero(chosen[rows.number])
+        places = np.flatnonzero(chosen[number])
     reached = objectives(places).min(axis=0)
     low = bounds <= reached + SLACK * np.abs(reached)
-    left = np.flatnonzero(np.any(low, axis=1)[rows.number])
-    return bounds[rows.number], left, objectives(left)
+    left = np.flatnonzero(np.any(low, axis=1)[number])
+    return bounds[number], left, objectives(left)
 
 
 def _objectives(

@@ -9,9 +9,9 @@ import numpy as np
 
 from jaxroof.engine.grid.axes import Axis, spread
 from jaxroof.engine.grid.evaluate import evaluate_points
-from jaxroof.engine.search.distinct_rows import distinct_rows
 from jaxroof.engine.search.driver import SearchResult
 from jaxroof.engine.search.problem import SearchProblem
+from jaxroof.plan_lists import distinct_rows
 from jaxroof.records import leaves, replace_at
 
 STRATA = 16  # intervals of an input that a measurement of it can distinguish

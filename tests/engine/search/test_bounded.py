@@ -10,7 +10,6 @@ import jaxroof as jr
 from jaxroof.catalog import lookup
 from jaxroof.engine.grid.dependencies import bound_reads
 from jaxroof.engine.search import bounded
-from jaxroof.engine.search.bounded import bound_rows
 from jaxroof.engine.search.driver import SearchResult, best_plans
 from jaxroof.engine.search.groups import problem_groups
 from jaxroof.engine.search.problem import SearchProblem, axis_roles, check_search
@@ -107,19 +106,6 @@ def test_a_limit_may_move_with_a_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_same(found, other)
 
 
-def test_compiled_folds_see_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Programs of JAX find what NumPy does without: positions among what is left lead back."""
-    axes = {**LIMITS, **RATES}
-    monkeypatch.setattr(bounded, "LEAST_PLANS", 0)
-    monkeypatch.setattr(bounded, "FEWEST", 1 << 10)
-    found = best_plans(question("llama3.1-8b", axes, gpus=16.0, executor="jax"))
-    asked = question("llama3.1-8b", axes, gpus=16.0, executor="numpy")
-    without = dataclasses.replace(asked.estimator, lower_bound=None)
-    other = best_plans(dataclasses.replace(asked, estimator=without))
-    assert_same(found, other)
-    assert found.evaluated < other.evaluated
-
-
 def test_the_other_objectives_are_not_bounded() -> None:
     """A bound of the step time says nothing of memory, nor of what is to be high."""
     for objective, bounded_one in (("step_time", True), ("memory", False), ("mfu", False)):
@@ -147,8 +133,8 @@ def test_plans_that_share_a_row_share_their_bound() -> None:
     parts = asked.estimator.evaluate_parts(inputs, asked.recipe)
     assert asked.estimator.lower_bound is not None
     bounds = asked.estimator.lower_bound(inputs, asked.recipe, **parts)
-    (rows,) = bound_rows(group.ready, found.fields)
-    assert len(rows.first) < 0.2 * len(bounds)
-    np.testing.assert_array_equal(bounds[rows.first][rows.number], bounds)
-    assert np.all(np.diff(rows.first) > 0)
-    np.testing.assert_array_equal(rows.number[rows.first], np.arange(len(rows.first)))
+    ((first, number),) = group.ready.rows_of_each(found.fields)
+    assert len(first) < 0.2 * len(bounds)
+    np.testing.assert_array_equal(bounds[first][number], bounds)
+    assert np.all(np.diff(first) > 0)
+    np.testing.assert_array_equal(number[first], np.arange(len(first)))

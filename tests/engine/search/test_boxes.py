@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from jobs import OWN, Job
 
 import jaxroof as jr
-from jaxroof.engine.search import boxes, convexity, direct, driver
+from jaxroof.engine.search import boxes, direct, driver
 from jaxroof.engine.search.driver import SearchResult, best_plans
 from jaxroof.engine.search.groups import problem_groups
 from jaxroof.engine.search.problem import SearchProblem, axis_roles, check_search
@@ -119,7 +119,7 @@ def test_a_product_of_two_rates_is_convex_in_logarithms(folds):
     axes = {"place.road": np.geomspace(1e8, 1e10, 8), "place.share": np.linspace(0.1, 1.0, 8)}
     question = asked(axes, None)
     (group,) = problem_groups(question, axis_roles(question))
-    found = convexity.convex_coordinates(question, group, question.axes, list(axes))
+    found = boxes.convex_coordinates(question, group, question.axes, list(axes))
     assert {c.name for c in found.values()} == {"ln x"}
     same_winners(axes)
     assert not folds
@@ -141,7 +141,7 @@ def test_a_law_that_only_boxes_break_is_noticed(folds, monkeypatch):
     """If the samples let a wrong coordinate pass, incumbents and sampled plans do not."""
 
     def passing(question: Any, group: Any, axes: Any, moving: Any) -> Any:
-        return dict.fromkeys(moving, convexity.COORDINATES[1])
+        return dict.fromkeys(moving, boxes.COORDINATES[1])
 
     monkeypatch.setattr(boxes, "convex_coordinates", passing)
     same_winners(RATES, objective="bent")

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import jaxroof as jr
-from jaxroof.engine.search.direct import best_within
 from jaxroof.engine.search.driver import best_plans
-from jaxroof.engine.search.problem import axis_roles, check_search
+from jaxroof.engine.search.problem import check_search
 from tests.helpers.pools import Inputs, estimator, example
 
 SWEPT = {
@@ -44,8 +43,6 @@ def test_every_combination_has_the_winners_that_it_has_alone(names, executor, to
     start = example()
     start = dataclasses.replace(start, limits=dataclasses.replace(start.limits, first=0.3))
     asked = check_search(estimator, start, axes=axes, executor=executor, top=top)
-    swept = bool({"limits.first", "limits.each"} & {*names})
-    assert axis_roles(asked).swept == (swept and executor == "numpy")
     found = best_plans(asked)
     sizes = [len(values) for values in axes.values()]
     seen = set()
@@ -65,24 +62,6 @@ def test_every_combination_has_the_winners_that_it_has_alone(names, executor, to
         seen.add(len(ours))
     if len(names) > 1:
         assert {0, top} <= seen
-
-
-def test_ties_go_to_the_first_plan_in_every_cell():
-    """On whole numbers ties are many, within a cell and across cells."""
-    draw = np.random.default_rng(0)
-    for _ in range(50):
-        values = draw.integers(1, 6, 40).astype(float)
-        results = [np.arange(1, 41), *draw.integers(0, 8, (2, 40)).astype(float)]
-        each = [np.array([3, 17, 40]), np.arange(-1.0, 9.0, 2.5), np.array([2.0, 7.0])]
-        bounds = [some.ravel() for some in np.meshgrid(*each, indexing="ij")]
-        position, found = best_within(values, results, bounds)
-        for c in range(len(bounds[0])):
-            some = np.all([r <= b[c] for r, b in zip(results, bounds, strict=True)], axis=0)
-            if not some.any():
-                assert position[0, c] == -1
-                continue
-            assert position[0, c] == np.flatnonzero(some & (values == values[some].min()))[0]
-            assert found[0, c] == values[some].min()
 
 
 def test_a_point_without_a_plan_says_which_limit_missed_and_by_how_much():

@@ -7,7 +7,7 @@ import pytest
 
 import jaxroof as jr
 from jaxroof.engine.search import candidates, one_machine
-from jaxroof.engine.search.candidates import needed_plans, product_rows
+from jaxroof.engine.search.candidates import needed_plans
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.driver import best_plans
 from jaxroof.engine.search.problem import SearchProblem, check_search
@@ -86,7 +86,7 @@ def test_rows_of_a_product_are_the_distinct_values_of_its_fields(fields):
     """Whatever fields are of the splits and of what goes with each of them."""
     plans = one_machine.one_machine(question(where="zero<=1,rc!=1")).plans
     every = np.arange(plans.size)
-    rows = product_rows(plans, fields)
+    rows = plans.rows_of(fields)
     number, columns = rows.number(every), plans.at(every, fields)
     for field, column in plans.at(rows.first, fields).items():
         np.testing.assert_array_equal(column[number], columns[field])
