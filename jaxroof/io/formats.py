@@ -233,7 +233,14 @@ def _read_json(path: str) -> xr.Dataset:
         missing = -1 if kind.kind == "i" else math.nan
         values = np.asarray(_filled(written["data"], missing), dtype=kind)
         encoding = {"_FillValue": -1} if kind.kind == "i" else {}
-        return xr.Variable(written["dims"], values, written["attrs"], encoding)
+        dims = written["dims"]
+        if values.ndim < len(dims):  # an empty list does not tell the lengths within it
+            values = values.reshape([lengths.get(dim, 0) for dim in dims])
+        return xr.Variable(dims, values, written["attrs"], encoding)
+
+    lengths = {
+        name: len(one["data"]) for name, one in whole["coords"].items() if one["dims"] == [name]
+    }
 
     check_version(whole["attrs"], path)
     data = xr.Dataset(
