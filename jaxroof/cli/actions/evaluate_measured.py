@@ -12,12 +12,11 @@ from jaxroof.cli.actions.outputs import report_written
 from jaxroof.cli.progress import working
 from jaxroof.errors import refusal, unknown
 from jaxroof.io.atomic import replace_file
-from jaxroof.io.csv_blocks import csv_line
 from jaxroof.validation import memory, steps
 from jaxroof.validation.calibration.machine import on_machine
 from jaxroof.validation.rows import FROM, note, reasons, rows_of, table_of
-from jaxroof.views.text import memory_scores as memory_views
-from jaxroof.views.text import step_scores as step_views
+from jaxroof.views.text import scores as views
+from jaxroof.views.text.scores import MEMORY, STEPS
 
 SCHEMAS = ("measured",)
 SHOWN = 20  # rows printed
@@ -60,36 +59,34 @@ def evaluate_measured(
 
 def _lines(table: pd.DataFrame, peaks: pd.DataFrame, found: pd.DataFrame) -> Iterator[str]:
     """Yield the header, then every row with its memory and its step, each with its newline."""
-    added = [*memory_views.ADDED, *step_views.ADDED]
-    yield csv_line([*table.columns, *added]) + "\n"
-    for cells, (_, peak), (_, step) in zip(
-        table.to_numpy(), peaks.iterrows(), found.iterrows(), strict=True
-    ):
-        answers = [*memory_views.added_cells(peak), *step_views.added_cells(step)]
-        yield csv_line([*cells, *answers]) + "\n"
+    every = zip(table.to_dict("records"), peaks.iterrows(), found.iterrows(), strict=True)
+    return views.csv_lines(
+        {**cells, **views.added(MEMORY, peak), **views.added(STEPS, step)}
+        for cells, (_, peak), (_, step) in every
+    )
 
 
 def _print_memory(page: Console, found: pd.DataFrame, output: str | None) -> None:
     if output is None:
-        page.print(memory_views.rows_table(found[:SHOWN]))
+        page.print(views.rows_table(MEMORY, found[:SHOWN]))
     measured = memory.scores(found)
     if measured:
-        page.print(memory_views.scores_table(measured))
-    print_text(page, *memory_views.fill_sentences(memory.fills(found)))
+        page.print(views.scores_table(MEMORY, measured))
+    print_text(page, *views.fill_sentences(found))
     answered = found[found["kind"].notna()]
     fits = Counter(answered["fits"])
     said = f"Memory: {len(answered)} of {len(found)} rows answered"
     said += f": {fits[True]} fit, {fits[False]} do not" if len(answered) else ""
     said += f", of {fits[None]} the capacity is not known." if fits[None] else "."
-    print_text(page, said, *memory_views.reason_lines(reasons(found)))
+    print_text(page, said, *views.reason_lines(reasons(found)))
 
 
 def _print_steps(page: Console, found: pd.DataFrame, output: str | None) -> None:
     if output is None:
-        page.print(step_views.rows_table(found[:SHOWN]))
+        page.print(views.rows_table(STEPS, found[:SHOWN]))
     measured = steps.scores(found)
     if measured:
-        page.print(step_views.scores_table(measured, steps.regime_scores(found)))
-        print_text(page, step_views.LEGEND)
+        page.print(views.scores_table(STEPS, [*measured, *steps.regime_scores(found)]))
+        print_text(page, views.LEGEND)
     print_text(page, f"Step time: {found['time'].notna().sum()} of {len(found)} rows answered.")
-    print_text(page, *memory_views.reason_lines(reasons(found)))
+    print_text(page, *views.reason_lines(reasons(found)))

@@ -9,8 +9,7 @@ from rich.console import Console
 
 from jaxroof.validation.sources import NOTHING, sources
 from jaxroof.validation.steps import packaged_answers, regime_scores, scores, worst
-from jaxroof.views.text.accuracy_page import page
-from jaxroof.views.text.step_scores import rows_table, scores_table, worst_lines
+from jaxroof.views.text.scores import STEPS, page, rows_table, scores_table, worst_lines
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +19,7 @@ def found():
 
 def test_the_page_is_what_the_command_writes(found):
     text = (ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8")
-    assert text.splitlines() == list(page(found)), "jaxroof validate -o docs/accuracy.md"
+    assert text == page(STEPS, found, text), "jaxroof validate -o docs/accuracy.md"
     for name, one in sources("steps").items():
         assert f"| {name} | {one.title}: {one.where} | {one.fitted} | " in text
 
@@ -40,8 +39,8 @@ def test_the_readme_has_the_medians_of_the_page(found):
 def test_tables_fit_80_columns(found):
     written = io.StringIO()
     screen = Console(width=80, file=written)
-    screen.print(scores_table(scores(found), regime_scores(found)))
-    screen.print(rows_table(found.drop_duplicates("source")))
+    screen.print(scores_table(STEPS, [*scores(found), *regime_scores(found)]))
+    screen.print(rows_table(STEPS, found.drop_duplicates("source")))
     said = written.getvalue()
     assert max(map(len, said.splitlines())) <= 80
     assert "covered" in said
@@ -49,7 +48,7 @@ def test_tables_fit_80_columns(found):
 
 
 def test_the_worst_rows_are_said_with_their_parts(found):
-    head, *lines = worst_lines(worst(found, 3))
+    head, *lines = worst_lines(STEPS, worst(found, 3))
     assert head.endswith(":")
     assert len(lines) == 3
     assert all(re.search(r"; arithmetic \d+ %, ", line) for line in lines)
