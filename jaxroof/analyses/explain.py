@@ -1,23 +1,29 @@
-"""Which resource limits the best plan of one machine, by how much, and where that changes."""
+"""Which resource limits the best plan of one machine, by how much, and where that changes.
+
+The limits of a contribution are the derivatives of its time with respect to the machine's rates and
+latencies: times are homogeneous of degree one in reciprocal rates and latencies (Euler's theorem).
+"""
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
-from jaxroof.analyses.explain_limits import Task, limit_turns, limits_of
 from jaxroof.analyses.named_questions import estimator_for
-from jaxroof.analyses.result_metadata import resources
-from jaxroof.engine.grid.dataset import roles
+from jaxroof.analyses.result_metadata import Resources, resources
+from jaxroof.engine.grid.axes import replace_all
+from jaxroof.engine.grid.dataset import provenance, roles
 from jaxroof.engine.grid.dependencies import dependencies
 from jaxroof.engine.grid.question import ask
+from jaxroof.engine.search.candidates import with_plans
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import check_search
 from jaxroof.engine.search.search import search
+from jaxroof.engine.sensitivity.derivatives import Numbers, slopes_of
 from jaxroof.engine.sensitivity.elasticities import at_plan, default_parameters
 from jaxroof.engine.sensitivity.response import capacity_steps, limiting, response
 from jaxroof.errors import refusal
@@ -25,6 +31,15 @@ from jaxroof.estimator import Estimator
 from jaxroof.estimators import estimator as named
 from jaxroof.records import field_at, get_at, leaves
 from jaxroof.structure import structure
+
+POINTS = 64  # values of a parameter per pass
+PASSES = 3  # refinement passes; each splits the cell of the previous one into this many
+TURNS: dict[str, tuple[type[Any], str]] = {  # changes of the dominant limit as one parameter varies
+    "turn_parameter": (np.str_, "Dotted path of what is moved"),
+    "turn_factor": (float, "Where another limit comes to bind, as a multiple of today's value"),
+    "turn_value": (float, "Where another limit comes to bind"),
+    "turn_limit": (np.str_, "What binds there"),
+}
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -68,6 +83,26 @@ class Explanation:
         return dict(sorted(zip(names, sums, strict=True), key=lambda item: -item[1]))
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class Task:
+    """One machine to explain: checked inputs and recipe without a plan, and its resources."""
+
+    estimator: Estimator
+    inputs: Any
+    recipe: Any
+    resources: Resources
+
+    def planned(self, plan: Any) -> Any:
+        """Return the inputs with a plan made from a mapping of its fields."""
+        fields = {field: np.asarray(plan[field]) for field in self.estimator.plan_fields}
+        return with_plans(self.estimator, self.inputs, fields)
+
+    @property
+    def about(self) -> dict[str, str]:
+        """Return the attributes needed to repeat the run."""
+        return provenance(self.estimator, self.inputs, self.recipe)
+
+
 def explain(
     inputs: Any = None,
     recipe: Any = None,
@@ -107,7 +142,7 @@ def explain(
         steps = told.result()
     best = _best(task, steps)
     there = bool(best.feasible)
-    planned = task.planned(best) if there else task.any_plan
+    planned = task.planned(best if there else dict.fromkeys(estimator.plan_fields, 1))
     operations = _operations(task, planned, there)
     return Explanation(
         best=best,
@@ -173,14 +208,14 @@ def _best(task: Task, steps: xr.Dataset) -> xr.Dataset:
 def _elasticities(task: Task, inputs: Any, there: bool) -> xr.Dataset:
     """Return the elasticities at the plan of the inputs, with the attributes of each parameter.
 
-    Parameters are every number of the machine, and the whole numbers of model and plan taken as
-    real. Inputs that only list the plans are left out: the plan repeats them.
+    Parameters are every number of the machine, the fields of the plan and the whole numbers of the
+    model taken as real. Inputs that only list the plans are left out: the plan repeats them.
     """
     estimator, aim = task.estimator, task.estimator.objective
     moving = dependencies(estimator, task.recipe, structure(task.inputs)).results[aim]
     unused = (f"plan.{field}" for field in estimator.unused_fields(task.recipe))
     lacks = {*unused, *(path for path in estimator.structural if path not in moving)}
-    whole = [path for path, field, _ in leaves(inputs) if field.metadata["whole"]]
+    whole = [p for p, f, _ in leaves(inputs) if f.metadata["whole"] or p.startswith("plan.")]
     known = moving | _limits(task) | set(estimator.structural)
     machine = [path for path in default_parameters(estimator, task.inputs) if path in known]
     asked = list(dict.fromkeys([*machine, *(path for path in whole if path not in lacks)]))
@@ -203,10 +238,125 @@ def _operations(task: Task, inputs: Any, there: bool) -> xr.Dataset:
             "time": ("operation", times[0], about),
             "seconds": (("operation", "limit"), seconds[0], by),
         },
-        {"operation": names, "limit": list(task.names)},
+        {"operation": names, "limit": list(task.resources.limits)},
         task.about,
     )
     return found if there else found.isel(operation=slice(0))
+
+
+def limits_of(
+    estimator: Estimator, inputs: Any, recipe: Any
+) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """Return the contributions to a step under the plan of the inputs, with seconds per resource.
+
+    Leaves of the inputs are numbers or columns of one length.
+    Returns: names, seconds [points, names] and [points, names, limits]. The sum of the latter over
+    limits equals the former; the sum over names equals the step time.
+    """
+    known = resources(roles(estimator, inputs, recipe)["resources"])
+    paths = [path for path, _, _ in leaves(inputs) if path in known.signs]
+    by = [[known.signs[p] * (known.of[p] == limit) for limit in known.limits] for p in paths]
+    names, own, along = slopes_of(Numbers(estimator, recipe), inputs, paths)
+    return names, own, along @ np.array(by)
+
+
+class _Way(NamedTuple):
+    """A parameter that is moved to one of its ends, and the cell in which the limit changes."""
+
+    path: str
+    cell: tuple[float, float]
+    limit: int  # what binds at the end of the cell
+    factors: np.ndarray  # where to look
+
+
+def limit_turns(
+    task: Task, inputs: Any, moved: xr.Dataset, today: np.ndarray, there: bool
+) -> xr.Dataset:
+    """Return where another limit becomes dominant in the step as one parameter varies.
+
+    Searched on a grid of factors to either side of 1 and at both ends of every plan's interval,
+    however short; then refined in the cell where the change lies.
+    """
+    span, first, signs = float(moved.factor.max()), int(today.argmax()), task.resources.signs
+    limits = [*task.resources.limits]
+    ways = [
+        _Way(path, (1.0, end), first, _factors(moved, path, end))
+        for path in (str(path) for path in moved.parameter.values if there and str(path) in signs)
+        for end in (span, 1.0 / span)
+    ]
+    for _ in range(PASSES):
+        seen = zip(ways, _tops(task, inputs, moved, ways), strict=True)
+        ways = [_finer(way, tops, first) for way, tops in seen]
+        ways = [way for way in ways if way.limit != first]
+    rows = [
+        (
+            way.path,
+            way.cell[1],
+            way.cell[1] * float(get_at(inputs, way.path)),
+            limits[way.limit],
+        )
+        for way in ways
+    ]
+    rows.sort(key=lambda row: abs(np.log(row[1])))
+    columns = list(zip(*rows, strict=True)) or [()] * len(TURNS)
+    return xr.Dataset(
+        {
+            name: ("turn", np.array(column, dtype=kind), {"long_name": doc})
+            for (name, (kind, doc)), column in zip(TURNS.items(), columns, strict=True)
+        }
+    )
+
+
+def _finer(way: _Way, tops: np.ndarray, first: int) -> _Way:
+    """Return a parameter with the first cell behind which another limit dominates."""
+    if np.all(tops == first):
+        return way
+    at = int(np.argmax(tops != first))
+    cell = way.factors[max(at - 1, 0)], way.factors[at]
+    return _Way(way.path, cell, int(tops[at]), np.geomspace(*cell, POINTS))
+
+
+def _factors(moved: xr.Dataset, path: str, end: float) -> np.ndarray:
+    """Return factors of a parameter from 1 to an end, with the plans on both sides of a switch."""
+    at = moved.switch_factor.values[moved.switch_parameter.values == path]
+    at = at[(at > 1.0) == (end > 1.0)]
+    found = np.concatenate([np.geomspace(1.0, end, POINTS), np.nextafter(at, 1.0), at])
+    return found[np.argsort(np.abs(np.log(found)), kind="stable")]
+
+
+def _tops(task: Task, inputs: Any, moved: xr.Dataset, ways: Sequence[_Way]) -> list[np.ndarray]:
+    """Return the dominant limit at the factors of each parameter, the plan chosen anew at each."""
+    if not ways:
+        return []
+    ends = np.cumsum([len(way.factors) for way in ways])
+    columns = {
+        path: np.concatenate(
+            [w.factors if w.path == path else np.ones(len(w.factors)) for w in ways]
+        )
+        for path in dict.fromkeys(way.path for way in ways)
+    }
+    each = [plans_at(inputs, moved, way.path, way.factors) for way in ways]
+    plans = {field: np.concatenate([some[field] for some in each]) for field in each[0]}
+    values = {path: get_at(inputs, path) * factor for path, factor in columns.items()}
+    asked = dataclasses.replace(replace_all(inputs, values), plan=type(inputs.plan)(**plans))
+    *_, seconds = limits_of(task.estimator, asked, task.recipe)
+    return np.split(seconds.sum(axis=1).argmax(axis=1), ends[:-1])
+
+
+def plans_at(
+    inputs: Any, moved: xr.Dataset, path: str, factors: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Return the best plan's fields at factors of a parameter, from the switches of a response."""
+    own = moved.isel(switch=np.flatnonzero(moved.switch_parameter.values == path))
+    at = own.switch_factor.values
+    # the furthest switch passed on the way to a factor counts; without any, the current plan (last)
+    passed = ((at >= 1.0) & (at <= factors[:, None])) | ((at < 1.0) & (at >= factors[:, None]))
+    order = np.where(passed, own.switch_order.values, 0.0)
+    place = np.hstack([order, np.full((len(factors), 1), 0.5)]).argmax(axis=1)
+    return {
+        field: np.append(own[f"switch_{field}"].values, getattr(inputs.plan, field))[place]
+        for field in (field.name for field in dataclasses.fields(inputs.plan))
+    }
 
 
 # ---- A file ------------------------------------------------------------------------------------

@@ -11,9 +11,15 @@ import pytest
 import xarray as xr
 
 import jaxroof as jr
-from jaxroof.analyses import explain_limits
-from jaxroof.analyses.explain import Explanation, explain, explanation_of
-from jaxroof.analyses.explain_limits import Task, limits_of, plans_at
+from jaxroof.analyses.explain import (
+    Explanation,
+    Task,
+    explain,
+    explanation_of,
+    limit_turns,
+    limits_of,
+    plans_at,
+)
 from jaxroof.analyses.result_metadata import resources, shares
 from jaxroof.engine.grid.dataset import roles
 from jaxroof.engine.sensitivity import switches
@@ -196,9 +202,9 @@ def test_a_limit_that_binds_for_a_thousandth_before_a_switch_is_found(monkeypatc
         inside = [(way.factors > short[0]) & (way.factors < short[1]) for way in ways]
         return [np.where(some, 1, 0) for some in inside]
 
-    monkeypatch.setattr(explain_limits, "_tops", tops)
+    monkeypatch.setattr("jaxroof.analyses.explain._tops", tops)
     task = Task(jr.published, inputs(), jr.Recipe(), KNOWN)
-    turns = explain_limits.limit_turns(task, inputs(), moved, np.array([1.0, 0.0]), there=True)
+    turns = limit_turns(task, inputs(), moved, np.array([1.0, 0.0]), there=True)
     assert turns.turn_factor.values == pytest.approx([short[1]], rel=1e-4)
     assert turns.turn_limit.values.tolist() == [list(KNOWN.limits)[1]]
 
