@@ -9,7 +9,7 @@ the multipliers prove it. Descents from many starts alternate between plan and m
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -31,9 +31,6 @@ VIOLATED = 1e-9  # relative: a time further below a cut is not convex
 ROUNDS = 64  # bisection steps for a multiplier
 TINY = 1e-300
 
-Time = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]  # z -> value, d value / dz
-SWEEPS = 40  # rounds that tighten bounds; then the remaining plans are solved one by one
-
 
 class Cut(NamedTuple):
     """A lower bound on a result: rest + sum over fields of share * exp(-z)."""
@@ -44,6 +41,9 @@ class Cut(NamedTuple):
     def at(self, z: np.ndarray) -> np.ndarray:
         """Return the bound at z."""
         return self.rest + (self.share * np.exp(-z)).sum(axis=-1)
+
+
+Time = Callable[[np.ndarray], tuple[np.ndarray, Cut]]  # z -> the result, its tangent
 
 
 def tangent(value: np.ndarray, slope: np.ndarray, z: np.ndarray) -> Cut:
@@ -111,13 +111,13 @@ class Optimum(NamedTuple):
 def optimum(time: Time, low: np.ndarray, market: CostModel, start: np.ndarray) -> Optimum:
     """Return the best machine for one plan within bounds and budget; ``start`` is the first z."""
     z, best, convex = np.clip(start, low, market.high), None, True
-    points, cuts = [z], [tangent(*time(z), z)]
+    points, cuts = [z], [time(z)[1]]
     z = _lower_bound(cuts[0], low, market)[1]
     while len(points) < MOST_CUTS:
-        value, slope = time(z)
+        value, cut = time(z)
         convex &= bool(value >= max(cut.at(z) for cut in cuts) * (1.0 - VIOLATED))
         points.append(z)
-        cuts.append(tangent(value, slope, z))
+        cuts.append(cut)
         every = Cut(*(np.array(part) for part in zip(*cuts, strict=True)))
         found = _program(every, low, market, z)
         weights, worth = _multipliers(found, every)
@@ -236,11 +236,10 @@ class Solver:
     def __call__(self, row: int, start: np.ndarray) -> Optimum:
         """Return the best machine of a plan."""
         if row not in self.found:
-            plan = {field: column[[row]] for field, column in self.plans.plans.items()}
 
-            def time(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-                value, slope = value_and_slope(self.task, plan, z[None])
-                return value[0], slope[0]
+            def time(z: np.ndarray) -> tuple[np.ndarray, Cut]:
+                value, cut = _tangents(self.task, self.plans, np.array([row]), z[None])
+                return value[0], Cut(cut.rest[0], cut.share[0])
 
             self.found[row] = optimum(time, self.plans.low[row], self.task.market, start)
         return self.found[row]
@@ -252,31 +251,22 @@ class Solver:
 
 
 def descend(task: DesignProblem, plans: FeasiblePlans, solve: Solver, z: np.ndarray) -> np.ndarray:
-    """Return the objective where the descent from each start ends.
+    """Return the objective where the descent from each start ends, NaN where no plan fits it.
 
     A descent alternates: the best plan of a machine, then the best machine of that plan. It ends
-    when the plan no longer changes.
+    when the objective no longer improves.
     """
-    first = best_plan_rows(task, plans, z)
-    follows: dict[int, int] = {}
-    rows = dict.fromkeys(int(row) for row in first if row >= 0)
-    start = dict(zip(first[::-1].tolist(), z[::-1], strict=True))
-    while rows:
-        for row in rows:
-            solve(row, start.get(row, solve.found[solve.best].z if solve.found else z[0]))
-        ends = np.array([solve.found[row].z for row in rows])
-        follows |= dict(zip(rows, best_plan_rows(task, plans, ends).tolist(), strict=True))
-        rows = dict.fromkeys(row for row in follows.values() if row not in follows)
-    return np.array([_rest(int(row), follows, solve.found) for row in first])
-
-
-def _rest(row: int, follows: Mapping[int, int], found: Mapping[int, Optimum]) -> float:
-    """Follow the descent from a plan and return the objective where it no longer improves."""
-    if row < 0:
-        return np.nan
-    after = follows[row]
-    better = found[after].objective < found[row].objective * (1.0 - CLOSE)
-    return _rest(after, follows, found) if better else found[row].objective
+    z, ends = z.copy(), np.full(len(z), np.nan)
+    rows = best_plan_rows(task, plans, z)
+    left = np.flatnonzero(rows >= 0)
+    while len(left):
+        found = [solve(int(rows[start]), z[start]) for start in left]
+        objectives = np.array([one.objective for one in found])
+        better = ~(objectives >= ends[left] * (1.0 - CLOSE))
+        z[left], ends[left] = [one.z for one in found], np.fmin(ends[left], objectives)
+        left = left[better]
+        rows[left] = best_plan_rows(task, plans, z[left])
+    return ends
 
 
 def best_machine(task: DesignProblem, plans: FeasiblePlans) -> BestMachine:
@@ -285,7 +275,7 @@ def best_machine(task: DesignProblem, plans: FeasiblePlans) -> BestMachine:
     ends = descend(task, plans, solve, starts)
     if not solve.found:
         solve(0, plans.low[0])
-    bound, convex = _prove_optimal(task, plans, solve)
+    bound, convex = _bounds(task, plans, solve)
     for row in np.argsort(bound, kind="stable"):
         if bound[row] < solve.found[solve.best].objective * (1.0 - CLOSE):
             bound[row] = max(bound[row], solve(int(row), solve.found[solve.best].z).bound)
@@ -296,43 +286,22 @@ def best_machine(task: DesignProblem, plans: FeasiblePlans) -> BestMachine:
     return BestMachine(solve.best, best, floor, ends, len(solve.found), convex)
 
 
-def _prove_optimal(
-    task: DesignProblem, plans: FeasiblePlans, solve: Solver
-) -> tuple[np.ndarray, bool]:
-    """Return a lower bound on the objective of every unsolved plan, and whether all cuts held.
+def _bounds(task: DesignProblem, plans: FeasiblePlans, solve: Solver) -> tuple[np.ndarray, bool]:
+    """Return a lower bound on the objective of every unsolved plan, inf for solved ones.
 
-    Solved plans have bounds of their own and are inf here. The first bound of a plan combines its
-    tangents at the points of the best plan's active cuts, with the same weights. This rules out
-    most plans. A plan that may still be better adds a tangent at the minimum of its bound
-    (Frank-Wolfe steps on the dual), so that its bound rises. A cut holds if no result lies below
-    it.
+    The bound of a plan combines its tangents at the points of the best plan's active cuts, with the
+    same weights. Returns also whether all of these held: no result lies below them.
     """
-    market, best, convex = task.market, solve.found[solve.best], True
-    bounds = np.full(len(plans.low), np.inf)  # stays inf for solved plans
-    rows = np.array([row for row in range(len(plans.low)) if row not in solve.found], np.int64)
+    best, bounds = solve.found[solve.best], np.full(len(plans.low), np.inf)
+    rows = np.delete(np.arange(len(bounds)), list(solve.found))
     if not len(rows):
-        return bounds, convex
-    cut = Cut(np.zeros(len(rows)), np.zeros((len(rows), len(market.way))))
-    for weight, point in zip(best.weights, best.points, strict=True):
-        one = _tangents(task, plans, rows, np.tile(point, (len(rows), 1)))[1]
-        cut = Cut(cut.rest + weight * one.rest, cut.share + weight * one.share)
-    bounds[rows], z = lower_bound(cut, plans.low[rows], market)
-    for turn in range(SWEEPS):
-        alive = bounds[rows] < solve.found[solve.best].objective * (1.0 - CLOSE)
-        rows, z, cut = rows[alive], z[alive], Cut(*(part[alive] for part in cut))
-        if not len(rows):
-            break
-        value, one = _tangents(task, plans, rows, z)
-        convex &= bool(np.all(value >= cut.at(z) * (1.0 - CLOSE)))
-        here = market.objective(value, z)
-        leader = int(np.argmin(here))
-        if here[leader] < solve.found[solve.best].objective * (1.0 - CLOSE):
-            solve(int(rows[leader]), z[leader])
-        step = 2.0 / (turn + 3.0)
-        cut = Cut(*(a + step * (b - a) for a, b in zip(cut, one, strict=True)))
-        higher, z = lower_bound(cut, plans.low[rows], market)
-        bounds[rows] = np.maximum(bounds[rows], higher)
-    return bounds, convex
+        return bounds, True
+    every = [
+        _tangents(task, plans, rows, np.tile(point, (len(rows), 1)))[1] for point in best.points
+    ]
+    cut = mix_cuts(Cut(*(np.array(part) for part in zip(*every, strict=True))), best.weights)
+    bounds[rows], z = lower_bound(cut, plans.low[rows], task.market)
+    return bounds, bool(np.all(_tangents(task, plans, rows, z)[0] >= cut.at(z) * (1.0 - CLOSE)))
 
 
 def _tangents(
