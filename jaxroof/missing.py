@@ -30,8 +30,6 @@ def naming_all(estimator: Any, inputs: Any, recipe: Any, searched: bool = False)
     ``searched``: numbers that list or limit the plans count too.
 
     An error about a number whose value is asked for while whole grids are traced is explained too.
-
-    Raises: InputError instead of the one that names a single number, or of the one that JAX raises.
     """
     try:
         yield
@@ -84,10 +82,7 @@ def lacking(estimator: Any, inputs: Any, recipe: Any, searched: bool = False) ->
 
 
 def check_listed(estimator: Any, inputs: Any) -> None:
-    """Check that the numbers which list plans are given.
-
-    Raises: InputError that names the first missing one.
-    """
+    """Check that the numbers which list plans are given."""
     full = with_named_absences(inputs)
     for path in estimator.structural:
         value = get_at(full, path)

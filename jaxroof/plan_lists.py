@@ -129,10 +129,7 @@ class Candidates(NamedTuple):
         return Rows(np.ravel_multi_index(wide, self.shape).ravel(), number_of)
 
     def whole(self) -> dict[str, np.ndarray]:
-        """Return the fields of all plans.
-
-        Raises: TooLarge where they do not fit in memory.
-        """
+        """Return the fields of all plans."""
         bytes_of_all = PLAN * (len(self.plans) + len(self.product)) * self.size
         check_memory(counted(self.size, "plan"), bytes_of_all, FEWER)
         inner = math.prod(self.shape[1:])

@@ -117,20 +117,14 @@ def units(cls: type[Any]) -> dict[str, str]:
 
 
 def get_at(tree: Any, path: str) -> Any:
-    """Return the leaf or record at a dotted path.
-
-    Raises: InputError with the nearest name.
-    """
+    """Return the leaf or record at a dotted path."""
     for name in path.split("."):
         tree = getattr(tree, _known(tree, name, path))
     return tree
 
 
 def field_at(tree: Any, path: str) -> "dataclasses.Field[Any]":
-    """Return the dataclass field at a dotted path of a record.
-
-    Raises: InputError with the nearest name.
-    """
+    """Return the dataclass field at a dotted path of a record."""
     head, _, name = path.rpartition(".")
     parent = get_at(tree, head) if head else tree
     _known(parent, name, path)
@@ -237,10 +231,7 @@ def value_or(value: Any, otherwise: Any) -> Any:
 
 
 def checked(tree: Record, prefix: str = "") -> Record:
-    """Return a record whose leaves are checked float64 arrays; all input passes through here.
-
-    Raises: InputError for a value that is not a finite number in the range of its field.
-    """
+    """Return a record whose leaves are checked float64 arrays; all input passes through here."""
     changed: dict[str, Any] = {}
     for field in dataclasses.fields(tree):  # type: ignore[arg-type]
         value, path = getattr(tree, field.name), prefix + field.name
@@ -254,10 +245,7 @@ def checked(tree: Record, prefix: str = "") -> Record:
 
 
 def checked_values(value: Any, field: "dataclasses.Field[Any]", where: str) -> np.ndarray:
-    """Return a field's value or values as float64 after checking that they are in its range.
-
-    Raises: InputError with the first value that is not finite or not in the range.
-    """
+    """Return a field's value or values as float64 after checking that they are in its range."""
     try:
         array = np.asarray(value, dtype=np.float64)
     except OverflowError:  # an integer too large for a float
@@ -279,10 +267,7 @@ def checked_values(value: Any, field: "dataclasses.Field[Any]", where: str) -> n
 
 
 def number_of(value: Any, field: "dataclasses.Field[Any]", where: str) -> float:
-    """Return the number that is written for a field: with a unit, or by one of its words.
-
-    Raises: InputError for a text that is neither.
-    """
+    """Return the number that is written for a field: with a unit, or by one of its words."""
     words = field.metadata.get("flags", ())
     if value in words:
         return float(words.index(value))

@@ -38,8 +38,6 @@ class Named:
 def by_path(shorthand: Mapping[str, str], settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings by their whole paths, some of which may be given by short names.
 
-    Raises: InputError for a field that is given twice, by two names.
-
     >>> by_path({"sequence": "model.sequence"}, {"sequence": 8, "gpus": 4})
     {'model.sequence': 8, 'gpus': 4}
     """
@@ -66,8 +64,6 @@ def apply_settings(
     Without inputs, a record of ``kind`` is made of the settings. Choices that come with a record
     apply unless they are in ``settings`` or in ``given``, or the record is at one of the paths
     ``varied`` by axes.
-
-    Raises: InputError for an unknown name (with the nearest), a wrong unit or a wrong choice.
     """
     choices = choices_of(recipe)
     chosen = {key: settings[key] for key in choices if key in settings}
@@ -98,9 +94,6 @@ def build_inputs(
     A nested record is given by name, field by field, or by name with the fields that differ; what
     is not given is that of ``start``. Numbers at the paths ``moved`` may be missing, because an
     axis gives them.
-
-    Raises: InputError for a missing number, an unknown path (with the nearest), a wrong unit or a
-    value out of range.
     """
     made = _built(kind, "", settings, names or {}, moved, start)
     _check_needs(made, settings, moved)
@@ -160,10 +153,7 @@ def _record(kind: type[Any], name: str, path: str, value: Any, names: Names) -> 
 
 
 def _divided(held: Any, name: str, prefix: str, settings: Mapping[str, Any]) -> Any:
-    """Return a record with a field that is given by its amount in a group.
-
-    Raises: InputError for an amount in a group that contradicts the field among the settings.
-    """
+    """Return a record with a field that is given by its amount in a group."""
     path, field, groups = prefix + name, of_one(name), type(held).PER_GROUP[name]
     sizes = [size for size in (getattr(held, group) for group in groups) if size is not None]
     if not sizes:
@@ -319,10 +309,7 @@ def choices_of(recipe: Any) -> list[str]:
 
 
 def choose(recipe: Any, chosen: Mapping[str, Any]) -> Any:
-    """Return a recipe with choices set by name.
-
-    Raises: InputError for a value that a choice does not have, with the nearest.
-    """
+    """Return a recipe with choices set by name."""
     made = {key: choice(recipe, key, value) for key, value in chosen.items()}
     return dataclasses.replace(recipe, **made) if made else recipe
 
@@ -338,10 +325,7 @@ def variants(recipe: Any) -> Iterator[Any]:
 
 
 def choice(recipe: Any, key: str, value: Any) -> Any:
-    """Return the value of a structural choice from its name.
-
-    Raises: InputError with the nearest name.
-    """
+    """Return the value of a structural choice from its name."""
     kind = kind_of_choice(recipe, key)
     if isinstance(value, kind) or not issubclass(kind, enum.Enum):
         return value
@@ -369,10 +353,7 @@ def kind_of_choice(recipe: Any, key: str) -> type[Any]:
 def named_record(
     path: str, value: Any, names: Names, expected: str
 ) -> tuple[Any, Mapping[str, Any]]:
-    """Return a record, read by name if the value is a text, and the choices that come with it.
-
-    Raises: InputError if the value is neither a record nor the name of one.
-    """
+    """Return a record, read by name if the value is a text, and the choices that come with it."""
     if isinstance(value, str) and path in names:
         value = names[path](value)
     held, chosen = value if is_pair(value) else (value, carried(value))
@@ -415,10 +396,7 @@ def is_pair(value: Any) -> bool:
 
 
 def refuse_other_name(recipe: Any, name: str) -> None:
-    """Refuse a choice by the name that another question has for it.
-
-    Raises: InputError that names the choice here, and its values.
-    """
+    """Refuse a choice by the name that another question has for it."""
     for field in dataclasses.fields(recipe) if recipe is not None else ():
         if field.metadata.get("elsewhere") == name:
             members: Any = type(field.default)
@@ -433,10 +411,7 @@ def read_names(
     given: Collection[str] = (),
     varied: Collection[str] = (),
 ) -> tuple[dict[str, Any], Any]:
-    """Return settings with named records read, and the recipe with the records' choices.
-
-    Raises: InputError for an unknown name (with the nearest), or a choice the recipe lacks.
-    """
+    """Return settings with named records read, and the recipe with the records' choices."""
     found = dict(settings)
     for path in names:
         value = found.get(path)
@@ -452,10 +427,7 @@ def read_names(
 def choices_brought(
     path: str, recipe: Any, chosen: Mapping[str, Any], given: Collection[str] = ()
 ) -> dict[str, Any]:
-    """Return the choices of a recipe that come with a record, except those in ``given``.
-
-    Raises: InputError for a choice that the recipe lacks (with the nearest), or a wrong value.
-    """
+    """Return the choices of a recipe that come with a record, except those in ``given``."""
     known = choices_of(recipe)
     for key in chosen:
         if key not in known:

@@ -56,9 +56,6 @@ JOIN = "\ue000"  # stands for a space at which text is not wrapped
 def parse(value: object, unit: str, where: str = "") -> float:
     """Return a quantity in the SI unit ``unit``: a number unchanged, a string converted.
 
-    Raises:
-        InputError: The value is not a finite number, or its unit is not ``unit`` with a prefix.
-
     >>> parse("2.039 TB/s", "B/s"), parse("192 GiB", "B"), parse("70 %", "1"), parse(8, "token")
     (2039000000000.0, 206158430208.0, 0.7, 8.0)
     >>> parse("2 GB", "B/s", "gpt3.toml: system.hbm_bandwidth")  # doctest: +ELLIPSIS
@@ -80,9 +77,6 @@ def parse(value: object, unit: str, where: str = "") -> float:
 
 def check_unit(unit: str, where: str) -> None:
     """Check that the unit of a field is in SI, or names what is counted, such as token/s.
-
-    Raises:
-        InputError: The unit has a prefix or a spelling that numbers are typed with, or none.
 
     >>> check_unit("FLOP/s h/USD", "Chip.work")
     >>> check_unit("GB/s", "Chip.link")

@@ -70,7 +70,6 @@ def rerun(data: xr.Dataset) -> Rerun:
 
     Answered again are searches, tables, elasticities and the plans of a training step that are
     fastest or need the least memory.
-    Raises: InputError that says why a question cannot be answered again.
 
     >>> import jaxroof as jr
     >>> found = rerun(jr.evaluate("matmul", batch=8, hidden=64, feedforward=64, system="tpu-v5e"))
@@ -93,10 +92,7 @@ def is_answered(data: xr.Dataset) -> bool:
 
 
 def _asked(data: xr.Dataset) -> Asked:
-    """Return what was asked, from attributes and coordinates.
-
-    Raises: InputError for an estimator that is not one of jaxroof, and for damaged attributes.
-    """
+    """Return what was asked, from attributes and coordinates."""
     try:
         numbers, choices = (json.loads(data.attrs[name]) for name in ("inputs", "recipe"))
         where, options = (

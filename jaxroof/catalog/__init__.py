@@ -47,19 +47,12 @@ ALSO = {
 
 
 def names(kind: str) -> tuple[str, ...]:
-    """Return the names of the published ``models``, ``mlps`` or ``systems``, as in their file.
-
-    Raises:
-        InputError: There is no such kind.
-    """
+    """Return the names of the published ``models``, ``mlps`` or ``systems``, as in their file."""
     return tuple(_published(kind))
 
 
 def describe(kind: str, name: str | os.PathLike[str]) -> dict[str, Any]:
     """Return an entry as written: strings with their units, title, source, notes.
-
-    Raises:
-        InputError: There is no such entry, or a file of the user's cannot be read.
 
     >>> describe("systems", "h200-nvs8")["hbm_bandwidth"]
     '4.8 TB/s'
@@ -91,9 +84,6 @@ def entry(
     ``nics_per_node`` as written, if it has them.
     ``optional`` fields may be missing; by default, those that some published entry of this kind
     omits. ``choices`` may be present too, each as a text.
-
-    Raises:
-        InputError: No such entry, file, field or format, or an invalid value.
 
     >>> entry("systems", "b200-nvs8", {"hbm_bandwidth": "B/s", "fast_domain": "1"})["fast_domain"]
     8.0
@@ -228,7 +218,6 @@ def _overlaid(
     """Return an entry of a user's file as written, with the fields of its base.
 
     ``above`` are the files whose base this one is.
-    Raises: InputError for a base that there is not, and for files that are bases of each other.
     """
     base = changes.pop("base", None)
     if base is None:

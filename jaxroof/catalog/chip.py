@@ -10,6 +10,18 @@ def _share(doc: str, **options: Number) -> Number:
     return quantity("1", doc, most=1.0, **options)  # type: ignore[arg-type]
 
 
+def _latency(doc: str, zero: bool = False, **options: float) -> Number:
+    return quantity("s", doc, zero=zero, resource="latency", **options)  # type: ignore[arg-type]
+
+
+def _rate(doc: str) -> Number:
+    return quantity("FLOP/s", doc, zero=True, default=0.0, resource="compute")
+
+
+def _own(doc: str) -> Number:
+    return quantity("1", doc, zero=True, default=0.0)
+
+
 @record
 class Chip:
     """What training gets of a generation of accelerators, beside their datasheet rates.
@@ -19,20 +31,8 @@ class Chip:
     range that is believed of each.
     """
 
-    fp8_flops: Number = quantity(
-        "FLOP/s",
-        "Dense datasheet rate at 8 bits; 0 without such products.",
-        zero=True,
-        default=0.0,
-        resource="compute",
-    )
-    fp4_flops: Number = quantity(
-        "FLOP/s",
-        "Dense datasheet rate at 4 bits; 0 without such products.",
-        zero=True,
-        default=0.0,
-        resource="compute",
-    )
+    fp8_flops: Number = _rate("Dense datasheet rate at 8 bits; 0 without such products.")
+    fp4_flops: Number = _rate("Dense datasheet rate at 4 bits; 0 without such products.")
     multiprocessors: Number = quantity("1", "Streaming multiprocessors.", whole=True)
     launch_year: Number = quantity("year", "Year in which customers had the chip.")
     matmul: Number = _share("Share of the 16-bit rate that an endless product keeps in training.")
@@ -47,31 +47,24 @@ class Chip:
     hbm: Number = _share("Share of the memory bandwidth of a streaming kernel.")
     fast: Number = _share("Share of the fast bandwidth that a ring runs at.")
     slow: Number = _share("Share of the network bandwidth that messages run at.")
-    step: Number = quantity(
-        "s", "Data, logging and synchronisation, once a step.", zero=True, resource="latency"
-    )
+    step: Number = _latency("Data, logging and synchronisation, once a step.", zero=True)
     spread: Number = quantity("1", "Standard deviation of speed between equal chips.", zero=True)
     calibrated: Number = _share(
         "Whether runs of the chip took part in the fit (1 or 0).", zero=True, default=1.0
     )
-    own_dense_16_bit: Number = quantity(
-        "1",
+    own_dense_16_bit: Number = _own(
         "Half width of ln(step time) at 80 % that runs of one's own support, dense in 16 bits; 0 "
-        "without such runs.",
-        zero=True,
-        default=0.0,
+        "without such runs."
     )
-    own_dense_8_or_4_bit: Number = quantity("1", "The same in 8 or 4 bits.", zero=True, default=0.0)
-    own_experts: Number = quantity("1", "The same of models with experts.", zero=True, default=0.0)
+    own_dense_8_or_4_bit: Number = _own("The same in 8 or 4 bits.")
+    own_experts: Number = _own("The same of models with experts.")
 
 
 @record
 class SharedConstants:
     """What was calibrated, or derived from kernels, for all chips together."""
 
-    host: Number = quantity(
-        "s", "Least time to launch a layer's forward pass.", default=1.14e-3, resource="latency"
-    )
+    host: Number = _latency("Least time to launch a layer's forward pass.", default=1.14e-3)
     overlap_slowdown: Number = _share(
         "Share of the work lost beside a ring at the full rate of the fast links.", default=0.556
     )
@@ -100,31 +93,18 @@ class SharedConstants:
     permute_fused: Number = _share(
         "What graph-captured experts keep of permutation and exchange.", default=0.205
     )
-    host_moe: Number = quantity(
-        "s", "Further launch time of a routing layer and pass.", default=1.19e-3, resource="latency"
-    )
-    sync: Number = quantity(
-        "s",
-        "Exchange of token counts with the host, a routing layer and pass.",
-        default=5.66e-4,
-        resource="latency",
+    host_moe: Number = _latency("Further launch time of a routing layer and pass.", default=1.19e-3)
+    sync: Number = _latency(
+        "Exchange of token counts with the host, a routing layer and pass.", default=5.66e-4
     )
     moe_years: Number = quantity(
         "1", "Years in which overheads of experts fall to 1/e.", default=2.22
     )
     moe_start: Number = quantity("year", "Year from which they fall.", default=2025.7)
-    launch: Number = quantity(
-        "s", "Gap between two kernels.", zero=True, default=2e-6, resource="latency"
-    )
-    base: Number = quantity(
-        "s", "Start of a collective.", zero=True, default=15e-6, resource="latency"
-    )
-    fast_hop: Number = quantity(
-        "s", "Latency of a hop on fast links.", zero=True, default=2e-6, resource="latency"
-    )
-    slow_hop: Number = quantity(
-        "s", "Latency of a hop in the network.", zero=True, default=6e-6, resource="latency"
-    )
+    launch: Number = _latency("Gap between two kernels.", zero=True, default=2e-6)
+    base: Number = _latency("Start of a collective.", zero=True, default=15e-6)
+    fast_hop: Number = _latency("Latency of a hop on fast links.", zero=True, default=2e-6)
+    slow_hop: Number = _latency("Latency of a hop in the network.", zero=True, default=6e-6)
     backward_attention: Number = _share(
         "Efficiency of attention backward against forward.", default=0.8
     )

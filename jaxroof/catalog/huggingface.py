@@ -53,9 +53,6 @@ OTHER_LAYERS = {  # beginnings of the fields and kinds of layers that they have,
 def entry(path: str, text: str) -> Entry:
     """Return a model as an entry of the catalogue writes it, from the text of its configuration.
 
-    Raises: InputError for a text that is not a configuration, a kind of model that is unknown (with
-    the nearest), a field that is missing, and a field that may change the count unknown to us.
-
     >>> text = '{"model_type": "gpt2", "n_layer": 2, "n_embd": 8, "n_head": 2, "vocab_size": 50,'
     >>> entry("config.json", text + '"n_positions": 16}')["feedforward"]
     32

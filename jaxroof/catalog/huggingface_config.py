@@ -24,10 +24,7 @@ class Config:
         return self.given(key) is not None or key not in self.written
 
     def count(self, key: str, default: int | None = None, zero: bool = False) -> int:
-        """Return a whole number above 0 (or 0, if allowed), or the default where there is none.
-
-        Raises: InputError where neither is there, or something else.
-        """
+        """Return a whole number above 0 (or 0, if allowed), or the default where there is none."""
         value = self.given(key)
         if value is None:
             value = default

@@ -169,7 +169,6 @@ def read_launch(where: str, text: str) -> ReadLaunch:
     """Return what launch options say: a command line, a script, a .toml or .json of a software.
 
     Errors begin with ``where``.
-    Raises: InputError if no option is known, or a value is none of an option's.
 
     >>> found = read_launch("--mine", "--tensor-model-parallel-size 8 --sequence-parallel")
     >>> found.title, found.plan["tensor"], found.plan["sequence_parallel"], found.absent["context"]
@@ -291,7 +290,6 @@ def settings_of(
 
     Arguments: ``layers`` are those of the model; ``given`` has what is asked already, such as
     ``global_batch`` and ``sequence``.
-    Raises: InputError where the options say another number.
     """
     for field, value in given.items():
         said = found.beside.get(field)

@@ -70,8 +70,6 @@ def architecture_with_choices(
 ) -> tuple[Architecture, dict[str, str]]:
     """Return a model of today by name or from a file, and the recipe choices that its entry sets.
 
-    Raises: InputError for an unknown name (with the nearest), or a file that cannot be used.
-
     >>> found, choices = architecture_with_choices("mixtral-8x7b")
     >>> float(found.experts), choices["mlp"]
     (8.0, 'gated')
@@ -152,8 +150,6 @@ def chip(name: str | os.PathLike[str] | catalog.Table, **fields: Any) -> Chip:
 
     A file is one of constants, or a system's with its ``chip``, as ``jaxroof calibrate`` writes.
 
-    Raises: InputError for an unknown name or field (with the nearest), or a wrong unit.
-
     >>> float(chip("hopper").matmul)
     0.703
     """
@@ -162,10 +158,7 @@ def chip(name: str | os.PathLike[str] | catalog.Table, **fields: Any) -> Chip:
 
 
 def chip_name(system: Any) -> str:
-    """Return the name of the chip of a system.
-
-    Raises: InputError for a system whose chip is not calibrated, with those that are.
-    """
+    """Return the name of the chip of a system."""
     entries = {name: catalog.describe("chips", name) for name in catalog.names("chips")}
     known = {one: name for name, written in entries.items() for one in written["systems"]}
     if str(system) not in known:
@@ -182,8 +175,6 @@ def chip_of(
 
     ``own`` is another chip's name, or a file of constants, such as ``jaxroof calibrate`` writes:
     constants of another chip count as not calibrated, unless a file says otherwise.
-
-    Raises: InputError for a system whose chip is not calibrated, with those that are.
 
     >>> chip = chip_of("gb200-nvl72")
     >>> float(chip.matmul), float(chip.fp8_flops)
@@ -220,7 +211,6 @@ def with_chip(
     """Return a system, with another chip if one is asked for, and settings of the chip by path.
 
     ``chip`` in the settings is a chip of the catalogue or a file, ``chip.FIELD`` one of its fields.
-    Raises: InputError for a chip that there is not.
 
     >>> machine, rest = with_chip({"chip": "blackwell", "chip.step": "1 ms"}, "h100-nvs8")
     >>> float(machine.chip.matmul), rest

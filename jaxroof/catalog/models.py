@@ -1,19 +1,24 @@
-"""Records of the models that the catalogue lists."""
+"""Records of the models that the catalogue lists: bare layers, and MLPs."""
+
+from typing import Any
 
 from jaxroof.limits import BOUNDS
 from jaxroof.records import Number, quantity, record
+
+
+def count(doc: str, most: str = "width", **options: Any) -> Number:
+    """Declare a number of whole things: a width, or what has another bound."""
+    return quantity("1", doc, whole=True, most=BOUNDS[most], **options)
 
 
 @record
 class Model:
     """A stack of equal transformer layers: no embedding, no head, no loss (M1)."""
 
-    layers: Number = quantity("1", "Transformer layers.", whole=True, most=BOUNDS["layers"])
-    hidden: Number = quantity(
-        "1", "Width of the residual stream.", whole=True, most=BOUNDS["width"]
-    )
-    feedforward: Number = quantity("1", "Width inside the MLP.", whole=True, most=BOUNDS["width"])
-    heads: Number = quantity("1", "Attention heads.", whole=True, most=BOUNDS["width"])
+    layers: Number = count("Transformer layers.", "layers")
+    hidden: Number = count("Width of the residual stream.")
+    feedforward: Number = count("Width inside the MLP.")
+    heads: Number = count("Attention heads.")
     sequence: Number = quantity("token", "Tokens of one sequence.", whole=True)
     training_tokens: Number = quantity("token", "Tokens of the whole training.", default=1e12)
 
@@ -25,22 +30,10 @@ class Mlp:
     A missing width defaults to the hidden width.
     """
 
-    layers: Number = quantity(
-        "1", "Weight matrices.", whole=True, most=BOUNDS["layers"], symbol="L"
+    layers: Number = count("Weight matrices.", "layers", symbol="L")
+    input_width: Number | None = count("Width of the first matrix's input.", default=None)
+    hidden: Number = count("Width after every odd layer, from 0.")
+    inner: Number | None = count(
+        "Width after every even layer, from 0, but the last.", default=None
     )
-    input_width: Number | None = quantity(
-        "1", "Width of the first matrix's input.", whole=True, most=BOUNDS["width"], default=None
-    )
-    hidden: Number = quantity(
-        "1", "Width after every odd layer, from 0.", whole=True, most=BOUNDS["width"]
-    )
-    inner: Number | None = quantity(
-        "1",
-        "Width after every even layer, from 0, but the last.",
-        whole=True,
-        most=BOUNDS["width"],
-        default=None,
-    )
-    output_width: Number | None = quantity(
-        "1", "Width of the last matrix's output.", whole=True, most=BOUNDS["width"], default=None
-    )
+    output_width: Number | None = count("Width of the last matrix's output.", default=None)

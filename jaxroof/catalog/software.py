@@ -19,10 +19,7 @@ class Software(NamedTuple):
 
 
 def software(name: str) -> Software:
-    """Return a software of the catalogue.
-
-    Raises: InputError with the nearest name.
-    """
+    """Return a software of the catalogue."""
     written = catalog.describe("software", name)
     return Software(
         name=name,

@@ -11,6 +11,19 @@ if TYPE_CHECKING:
     from jaxroof.formulas.network import Network, Tier
 
 
+def _open(unit: str, doc: str, resource: str = "", whole: bool = False) -> Number:
+    """Declare a number that some machines lack."""
+    return quantity(unit, doc, default=None, resource=resource, whole=whole)
+
+
+def _share(doc: str, default: float, resource: str) -> Number:
+    return quantity("1", doc, default=default, most=1, resource=resource)
+
+
+def _latency(doc: str, default: float | None = None) -> Number:
+    return quantity("s", doc, default=default, zero=True, resource="latency")
+
+
 @record
 class System:
     """One accelerator, its high-bandwidth memory and its links: peak rates and efficiencies.
@@ -27,111 +40,53 @@ class System:
     # a field's amount in a group of accelerators -> how many they are: the first that is given
     PER_GROUP: ClassVar[Mapping[str, tuple[str, ...]]] = {"nics_per_node": ("host", "fast_domain")}
 
-    matrix_flops: Number = quantity(
-        "FLOP/s",
-        "Peak dense matrix rate at the number format in use.",
-        default=None,
-        resource="compute",
+    matrix_flops: Number = _open(
+        "FLOP/s", "Peak dense matrix rate at the number format in use.", "compute"
     )
-    vector_flops: Number = quantity(
-        "FLOP/s", "Peak vector rate at the number format in use.", default=None, resource="compute"
+    vector_flops: Number = _open(
+        "FLOP/s", "Peak vector rate at the number format in use.", "compute"
     )
-    matrix_efficiency: Number = quantity(
-        "1",
-        "Share of the peak rate, matrix and vector alike, that work runs at.",
-        default=0.8,
-        most=1,
-        resource="compute",
+    matrix_efficiency: Number = _share(
+        "Share of the peak rate, matrix and vector alike, that work runs at.", 0.8, "compute"
     )
-    launch_latency: Number = quantity(
-        "s",
-        "Time to launch one operation in one direction.",
-        default=20e-6,
-        zero=True,
-        resource="latency",
+    launch_latency: Number = _latency("Time to launch one operation in one direction.", 20e-6)
+    hbm_bandwidth: Number = _open("B/s", "Bandwidth of the high-bandwidth memory.", "hbm")
+    hbm_capacity: Number = _open("B", "Capacity of the high-bandwidth memory.", "capacity")
+    hbm_reported: Number = _open(
+        "B", "Capacity that the device reports, where its label says another.", "capacity"
     )
-    hbm_bandwidth: Number = quantity(
-        "B/s", "Bandwidth of the high-bandwidth memory.", default=None, resource="hbm"
+    hbm_usable: Number = _share(
+        "Share of the capacity that a training step may fill.", 1.0, "capacity"
     )
-    hbm_capacity: Number = quantity(
-        "B", "Capacity of the high-bandwidth memory.", default=None, resource="capacity"
+    fast_domain: Number = _open(
+        "1", "Accelerators that share the fast links.", "fast_links", whole=True
     )
-    hbm_reported: Number = quantity(
-        "B",
-        "Capacity that the device reports, where its label says another.",
-        default=None,
-        resource="capacity",
+    fast_bandwidth: Number = _open("B/s", "Bandwidth inside the fast domain.", "fast_links")
+    fast_efficiency: Number = _share(
+        "Share of the fast bandwidth that messages run at.", 0.7, "fast_links"
     )
-    hbm_usable: Number = quantity(
-        "1",
-        "Share of the capacity that a training step may fill.",
-        default=1.0,
-        most=1,
-        resource="capacity",
+    fast_latency: Number = _latency("Latency of one hop in the fast domain.")
+    slow_bandwidth: Number = _open("B/s", "Bandwidth of one network interface.", "slow_links")
+    slow_efficiency: Number = _share(
+        "Share of the slow bandwidth that messages run at.", 0.7, "slow_links"
     )
-    fast_domain: Number = quantity(
-        "1",
-        "Accelerators that share the fast links.",
-        whole=True,
-        default=None,
-        resource="fast_links",
-    )
-    fast_bandwidth: Number = quantity(
-        "B/s", "Bandwidth inside the fast domain.", default=None, resource="fast_links"
-    )
-    fast_efficiency: Number = quantity(
-        "1",
-        "Share of the fast bandwidth that messages run at.",
-        default=0.7,
-        most=1,
-        resource="fast_links",
-    )
-    fast_latency: Number = quantity(
-        "s", "Latency of one hop in the fast domain.", zero=True, default=None, resource="latency"
-    )
-    slow_bandwidth: Number = quantity(
-        "B/s", "Bandwidth of one network interface.", default=None, resource="slow_links"
-    )
-    slow_efficiency: Number = quantity(
-        "1",
-        "Share of the slow bandwidth that messages run at.",
-        default=0.7,
-        most=1,
-        resource="slow_links",
-    )
-    slow_latency: Number = quantity(
-        "s", "Latency of one hop between fast domains.", zero=True, default=None, resource="latency"
-    )
+    slow_latency: Number = _latency("Latency of one hop between fast domains.")
     nics: Number = quantity(
         "1", "Network interfaces per accelerator.", default=1.0, resource="slow_links"
     )
-    network_bandwidth: Number = quantity(
-        "B/s",
-        "Bandwidth of one flat network, sent and received bytes added.",
-        default=None,
-        resource="slow_links",
+    network_bandwidth: Number = _open(
+        "B/s", "Bandwidth of one flat network, sent and received bytes added.", "slow_links"
     )
-    link_bandwidth: Number = quantity(
-        "B/s",
-        "Bandwidth of one torus link, one direction; an axis has two.",
-        default=None,
-        resource="fast_links",
+    link_bandwidth: Number = _open(
+        "B/s", "Bandwidth of one torus link, one direction; an axis has two.", "fast_links"
     )
-    link_latency: Number = quantity(
-        "s", "Latency of one torus hop.", zero=True, default=None, resource="latency"
-    )
-    torus_axes: Number = quantity("1", "Axes of the torus.", whole=True, default=None)
-    pod: Number = quantity("1", "Accelerators of a whole pod.", whole=True, default=None)
-    host: Number = quantity("1", "Accelerators of one host.", whole=True, default=None)
-    host_capacity: Number = quantity(
-        "B", "Memory of the host, the share of one accelerator.", default=None, resource="host"
-    )
-    pcie_bandwidth: Number = quantity(
-        "B/s", "Bandwidth between an accelerator and its host.", default=None, resource="host"
-    )
-    on_chip_bandwidth: Number = quantity(
-        "B/s", "Bandwidth of the memory on the chip.", default=None
-    )
+    link_latency: Number = _latency("Latency of one torus hop.")
+    torus_axes: Number = _open("1", "Axes of the torus.", whole=True)
+    pod: Number = _open("1", "Accelerators of a whole pod.", whole=True)
+    host: Number = _open("1", "Accelerators of one host.", whole=True)
+    host_capacity: Number = _open("B", "Memory of the host, the share of one accelerator.", "host")
+    pcie_bandwidth: Number = _open("B/s", "Bandwidth between an accelerator and its host.", "host")
+    on_chip_bandwidth: Number = _open("B/s", "Bandwidth of the memory on the chip.")
     chip: Chip | None = None
 
     @staticmethod

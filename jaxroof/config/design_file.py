@@ -45,20 +45,14 @@ def run_design(path: str | os.PathLike[str]) -> xr.Dataset:
 
 
 def design_would_take(path: str | os.PathLike[str]) -> DryRun:
-    """Return what a design file would take: starts, plans, memory, and a time by samples.
-
-    Raises: InputError that starts with the file's name, for any problem in the file.
-    """
+    """Return what a design file would take: starts, plans, memory, and a time by samples."""
     with errors_in_file(path):
         question, options = _asked(load(path), pathlib.Path(path))
         return dry_run_of_design(design_problem(question.estimator, question, **options))
 
 
 def read_design(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the contents of a design file after checking its keys.
-
-    Raises: InputError that starts with the file's name, for an unknown or missing key.
-    """
+    """Return the contents of a design file after checking its keys."""
     with errors_in_file(path):
         return _checked(load(path))
 

@@ -67,8 +67,6 @@ def read_sweep(path: str | os.PathLike[str], trust: bool = False) -> Sweep:
     """Return the checked contents of a sweep file.
 
     ``trust`` lets it name an estimator in a module beside it, whose code is then run.
-    Raises: InputError that starts with the file's name, for a missing or damaged file, an unknown
-    key (with the nearest), a wrong type or unit, or a name that is not in the catalogue.
     """
     with errors_in_file(path):
         written, where = load(path), pathlib.Path(path)
@@ -308,7 +306,6 @@ def would_take(
     """Return what a sweep file would take: points, plans, memory, disk, and the time by a sample.
 
     Arguments are as in ``run``; nothing is written.
-    Raises: InputError that starts with the file's name, for any problem in the file.
     """
     if output is not None:
         check_writable(output)
@@ -360,10 +357,7 @@ def _whole(sweep: Sweep, count: int | None = None) -> xr.Dataset:
 
 
 def job_of_file(path: str, trust: bool) -> SweepJob:
-    """Return the checked sweep of a file, as another process builds it.
-
-    Raises: InputError that starts with the file's name, for any problem in the file.
-    """
+    """Return the checked sweep of a file, as another process builds it."""
     sweep = read_sweep(path, trust)
     with errors_in_file(path):
         return _job(sweep)

@@ -35,10 +35,7 @@ def errors_in_file(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the contents of a TOML file.
-
-    Raises: InputError if it cannot be read.
-    """
+    """Return the contents of a TOML file."""
     try:
         written = tomllib.loads(pathlib.Path(path).read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
@@ -121,10 +118,7 @@ def flat(written: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 
 def once(changes: Mapping[str, Any], place: str, given: Mapping[str, Any], *keys: str) -> None:
-    """Check that [set] does not give again what another place of a file gives.
-
-    Raises: InputError for a key that is there twice.
-    """
+    """Check that [set] does not give again what another place of a file gives."""
     for key in keys:
         if key in changes and key in given:
             raise refusal(f"set.{key}", f"given {place} too; expected it once")
@@ -136,10 +130,7 @@ def typed(
     kinds: Mapping[str, Any],
     what: str = "key of a sweep file",
 ) -> None:
-    """Check that every key is known and its value has the right type.
-
-    Raises: InputError for the first key that fails, with the nearest name.
-    """
+    """Check that every key is known and its value has the right type."""
     for key, value in written.items():
         where = f"{table}.{key}" if table else key
         if key not in kinds:
@@ -152,11 +143,7 @@ def typed(
 
 
 def read_uncertain(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the contents of a table of uncertain inputs, as arguments of ``uncertain``.
-
-    Raises: InputError that starts with the file's name, if the file cannot be read, a key is
-    unknown (with the nearest), or no input has a distribution.
-    """
+    """Return the contents of a table of uncertain inputs, as arguments of ``uncertain``."""
     with errors_in_file(path):
         written = load(path)
         typed("", written, UNCERTAIN, "key of a table of uncertain inputs")

@@ -52,10 +52,7 @@ class RowFile:
             raise refusal(f"{self.path}: line 1", f"no comma in {head[0][:60]!r}; {ADVICE}")
 
     def take(self, count: int) -> CsvBlock | None:
-        """Return the next rows, at most ``count``, None at the end; blank lines are skipped.
-
-        Raises: InputError if the file is not UTF-8 text or cannot be read.
-        """
+        """Return the next rows, at most ``count``, None at the end; blank lines are skipped."""
         while (block := self._block(count)) is not None and not block.lines:
             pass
         return block
@@ -161,10 +158,7 @@ def csv_line(cells: Sequence[str]) -> str:
 
 @contextlib.contextmanager
 def open_rows(path: Path) -> Iterator[RowFile]:
-    """Open a CSV file for the block.
-
-    Raises: InputError that starts with the file's name if it cannot be read or has no header.
-    """
+    """Open a CSV file for the block."""
     name = os.fspath(path)
     try:
         stream = open(path, "rb")  # noqa: SIM115 -- closed below; the block's own errors pass

@@ -303,10 +303,7 @@ def is_table(columns: Iterable[Any]) -> bool:
 
 
 def read_table(path: str) -> xr.Dataset:
-    """Return the trace of a CSV file.
-
-    Raises: ValueError for a cell that is not a number, or a row that does not fit the header.
-    """
+    """Return the trace of a CSV file."""
     table = pd.read_csv(path, dtype=str, keep_default_na=False)
     columns: dict[str, list[Any]] = {}
     for head in HEADER.keys() & set(table.columns):

@@ -305,8 +305,6 @@ def _of_2021(asked: PlannedStep, recipe: TrainingRecipe, engine: Engine) -> Peak
 def packaged_answers(source: str | None = None) -> pd.DataFrame:
     """Return every packaged row with its prediction, or those of one source.
 
-    Raises: InputError for a source that there is not, with the nearest name.
-
     >>> len(packaged_answers("torchtitan_logs"))
     19
     """

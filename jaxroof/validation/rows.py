@@ -68,11 +68,7 @@ def note(frame: pd.DataFrame, name: str) -> list[str]:
 
 
 def table_of(rows: Any) -> pd.DataFrame:
-    """Return a table of measured runs: of a file, or as it is, every cell a text.
-
-    Raises: InputError that names file and line if the file cannot be read, has columns or names
-    twice, or no row.
-    """
+    """Return a table of measured runs: of a file, or as it is, every cell a text."""
     if isinstance(rows, str | os.PathLike):
         with open_rows(rows) as file:
             return _read(file)
@@ -80,10 +76,7 @@ def table_of(rows: Any) -> pd.DataFrame:
 
 
 def table(stream: BinaryIO, name: str) -> pd.DataFrame:
-    """Return the table of an open file of measured runs.
-
-    Raises: InputError as ``table_of`` does.
-    """
+    """Return the table of an open file of measured runs."""
     return _read(RowFile(stream, name))
 
 
@@ -125,10 +118,7 @@ def _checked(where: str, frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def rows_of(frame: pd.DataFrame, systems: Systems | None = None, **shared: Any) -> Rows:
-    """Return a table as inputs of ``training``; ``systems`` reads the names of its machines.
-
-    Raises: InputError for a column that is no input, or an input that no column gives.
-    """
+    """Return a table as inputs of ``training``; ``systems`` reads the names of its machines."""
     refused = note(frame, "#refused")
     reasons = {place: why for place, why in enumerate(refused) if why}
     names = {**training.names, "system": systems or on_system}

@@ -41,8 +41,6 @@ def sources(of: str) -> dict[str, Source]:
 def packaged(of: str, name: str) -> pd.DataFrame:
     """Return the rows of a source of ``steps`` or of ``memory``.
 
-    Raises: InputError with the nearest name.
-
     >>> len(packaged("steps", "mt_nlg_a100"))
     3
     """
@@ -53,10 +51,7 @@ def packaged(of: str, name: str) -> pd.DataFrame:
 
 
 def packaged_rows(of: str, source: str | None = None) -> Rows:
-    """Return all packaged rows of ``steps`` or ``memory``, or those of one source.
-
-    Raises: InputError for a source that there is not, with the nearest name.
-    """
+    """Return all packaged rows of ``steps`` or ``memory``, or those of one source."""
     names = list(sources(of)) if source is None else [source]
     return together({name: rows_of(packaged(of, name)) for name in names})
 

@@ -75,8 +75,6 @@ def _regimes(report: TrainingReport, rows: int) -> list[str]:
 def packaged_answers(source: str | None = None) -> pd.DataFrame:
     """Return every packaged row with its prediction, or those of one source.
 
-    Raises: InputError for a source that there is not, with the nearest name.
-
     >>> len(packaged_answers("mt_nlg_a100"))
     3
     """

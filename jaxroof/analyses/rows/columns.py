@@ -59,11 +59,7 @@ class RowColumn:
 
 
 def read_columns(estimator: Estimator, headings: Sequence[str]) -> list[RowColumn]:
-    """Return the meaning of each column.
-
-    Raises: InputError for an unknown name (with the nearest), a wrong unit, or a column that has
-    no name or is repeated.
-    """
+    """Return the meaning of each column."""
     found: list[RowColumn] = []
     for number, heading in enumerate(headings, 1):
         if not heading:
@@ -130,10 +126,7 @@ def path_of(estimator: Estimator, name: str) -> str:
 def shared_of(
     estimator: Estimator, settings: Mapping[str, Any], columns: Iterable[RowColumn]
 ) -> dict[str, Any]:
-    """Return the settings shared by all rows, by path or choice.
-
-    Raises: InputError for a name that is unknown, repeated or also given by a column.
-    """
+    """Return the settings shared by all rows, by path or choice."""
     taken = {column.path: column.heading for column in columns if column.path}
     found: dict[str, Any] = {}
     for name, value in settings.items():
@@ -150,10 +143,7 @@ def shared_of(
 def check_complete(
     estimator: Estimator, columns: Sequence[RowColumn], shared: Mapping[str, Any]
 ) -> None:
-    """Check that columns and shared settings give every input that is required.
-
-    Raises: InputError for the first missing input, or for a setting that cannot be used.
-    """
+    """Check that columns and shared settings give every input that is required."""
     given = {path: value for path, value in shared.items() if path != PRECISION}
     for column in columns:
         if column.field is not None:

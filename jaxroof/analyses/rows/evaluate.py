@@ -214,7 +214,6 @@ def evaluate_file(
 
     ``progress`` receives (done, all) rows; all is estimated from the share of the file read so far.
     An interrupted run leaves its finished rows beside ``output`` (``NAME.partial.csv``).
-    Raises: InputError naming the file, the line and the column that cannot be used.
     """
     if output is not None:
         _check_output(output, path)

@@ -175,11 +175,7 @@ class Used(NamedTuple):
 
 
 def usable(frame: pd.DataFrame, system: str) -> Used:
-    """Return the rows of a system with measured times, the others with a reason, and the machine.
-
-    Raises: InputError for an unknown system, rows of several systems where it does not say which
-    chip it has, or if no row is left.
-    """
+    """Return the rows of a machine with measured times, and the others with a reason."""
     machine = machine_of(system)
     given = note(frame, "system")
     refused = [

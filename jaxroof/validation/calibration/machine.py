@@ -73,8 +73,6 @@ def machine_of(system: str) -> Machine:
     A chip that was never calibrated starts from the nearest one that was, by the logarithms of
     its matrix rate and memory bandwidth.
 
-    Raises: InputError for an unknown system, or one that lacks a rate that a step needs.
-
     >>> machine_of("h800-nvs8").chip, machine_of("mi300x").like
     ('hopper', 'h200-nvs8')
     """
@@ -111,10 +109,7 @@ def _distance(found: System, other: str) -> tuple[float, float]:
 
 
 def _own_chip(system: str) -> tuple[str | None, str | None]:
-    """Return the generation that a system's file names, and the file with constants over it.
-
-    Raises: InputError for constants without a generation.
-    """
+    """Return the generation that a system's file names, and the file with constants over it."""
     written = catalog.entry("systems", system, units(System)).get("chip")
     if written is None:
         return None, None
