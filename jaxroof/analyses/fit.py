@@ -21,8 +21,7 @@ from jaxroof.analyses.fit_software import SoftwareAnswer, software_answer
 from jaxroof.analyses.least_memory import fewest_accelerators
 from jaxroof.analyses.plan_question import Filled, filled_plan
 from jaxroof.analyses.plan_question import Question as Search
-from jaxroof.catalog.lookup import as_reported
-from jaxroof.catalog.software import TODAY
+from jaxroof.catalog.lookup import TODAY, as_reported
 from jaxroof.engine.details import detail
 from jaxroof.engine.grid.axes import Axis
 from jaxroof.engine.grid.dataset import attributes, versions

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from jaxroof.analyses.fit_question import PATHS, SHORT, Question, question
-from jaxroof.catalog.software import TODAY, Software, software
+from jaxroof.catalog.lookup import TODAY, Software, software
 from jaxroof.errors import refusal, shown, unknown
 from jaxroof.estimators.training.inputs import RECOMPUTATION
 from jaxroof.estimators.training.other_software import (

@@ -1,9 +1,8 @@
 """Answer the question of a stored Dataset again, and compare the results with those stored."""
 
-import dataclasses
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -26,8 +25,7 @@ from jaxroof.estimators import estimator as named
 from jaxroof.estimators.training.step import memory_limit
 
 
-@dataclasses.dataclass(frozen=True)
-class Difference:
+class Difference(NamedTuple):
     """How far one result that was computed again is from the stored one."""
 
     name: str
@@ -36,8 +34,7 @@ class Difference:
     where: Mapping[str, Any]  # labels of the point that differs most
 
 
-@dataclasses.dataclass(frozen=True)
-class Rerun:
+class Rerun(NamedTuple):
     """The results of a stored Dataset that were computed again."""
 
     again: xr.Dataset
@@ -53,8 +50,7 @@ class Rerun:
         return not self.differences and not self.not_again
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Asked:
+class Asked(NamedTuple):
     """What a Dataset's attributes and coordinates say of its question."""
 
     estimator: Estimator
@@ -121,11 +117,10 @@ def _asked(data: xr.Dataset) -> Asked:
     )
 
 
-def _read(asked: Asked, axes: bool = True) -> Read:
+def _read(asked: Asked) -> Read:
     """Return the checked question: attributes are settings of every field."""
     settings = {**asked.numbers, **asked.choices}
-    moved = asked.axes if axes else None
-    return ask(asked.estimator, settings=settings, axes=moved, whole=True)
+    return ask(asked.estimator, settings=settings, axes=asked.axes, whole=True)
 
 
 def _search(data: xr.Dataset, asked: Asked) -> xr.Dataset:
@@ -137,10 +132,6 @@ def _search(data: xr.Dataset, asked: Asked) -> xr.Dataset:
         top=data.sizes.get("rank", 1),
         placements=data.attrs.get("placements") == "true",
     )
-
-
-def _table(data: xr.Dataset, asked: Asked) -> xr.Dataset:
-    return tabulate(asked.estimator, _read(asked))
 
 
 def _elasticities(data: xr.Dataset, asked: Asked) -> xr.Dataset:
@@ -156,7 +147,7 @@ def _elasticities(data: xr.Dataset, asked: Asked) -> xr.Dataset:
 
 def _checked_question(asked: Asked) -> Question:
     """Return the checked question about plans of a training step."""
-    _, inputs, recipe, _ = _read(asked, axes=False)
+    _, inputs, recipe, _ = _read(asked._replace(axes={}))
     rules = constraints_of(asked.estimator, asked.where)
     return Question(inputs, recipe, rules, float(memory_limit(inputs)))
 
@@ -193,8 +184,8 @@ def _legal_plans(data: xr.Dataset, asked: Asked) -> xr.Dataset:
     sizes = data["gpus"].values.tolist() if sized else [asked.numbers.get("gpus")] * len(plans)
     found = []
     for size in dict.fromkeys(sizes):
-        one = dataclasses.replace(asked, numbers={**asked.numbers, "gpus": size})
-        every = survey(one.estimator, _read(one, axes=False), where=one.where)
+        one = asked._replace(numbers={**asked.numbers, "gpus": size}, axes={})
+        every = survey(one.estimator, _read(one), where=one.where)
         place = {plan: at for at, plan in enumerate(_plans(one.estimator, every))}
         wanted = [plan for plan, gpus in zip(plans, sizes, strict=True) if gpus == size]
         some = every.isel(plan=[place[plan] for plan in wanted if plan in place])
@@ -208,14 +199,12 @@ def _plans(estimator: Estimator, data: xr.Dataset) -> list[tuple[int, ...]]:
     return list(zip(*columns, strict=True))
 
 
-def _systems(data: xr.Dataset, asked: Asked) -> xr.Dataset:
-    return systems_compared(estimator=asked.estimator, where=asked.where, **asked.options)
-
-
 ANSWERS: dict[str, Callable[[xr.Dataset, Asked], xr.Dataset]] = {
-    "compare": _systems,
+    "compare": lambda _, asked: systems_compared(
+        estimator=asked.estimator, where=asked.where, **asked.options
+    ),
     "search": _search,
-    "table": _table,
+    "table": lambda _, asked: tabulate(asked.estimator, _read(asked)),
     "elasticities": _elasticities,
     "fastest plans": _fastest,
     "least memory": _least,

@@ -6,8 +6,7 @@ refused by name. Where a file leaves out a field, the default of its class in `t
 
 import json
 
-from jaxroof.catalog.huggingface_config import Config
-from jaxroof.catalog.huggingface_families import FAMILIES, Entry
+from jaxroof.catalog.huggingface_families import FAMILIES, Config, Entry
 from jaxroof.errors import nearest, refusal, shown
 
 NEUTRAL = {  # fields that change neither parameters nor FLOP

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxroof import catalog
 from jaxroof.catalog.architecture import Architecture
@@ -14,6 +14,31 @@ from jaxroof.catalog.system import System
 from jaxroof.errors import InputError, NoAnswer, refusal, unknown
 from jaxroof.records import checked, units, value_or
 from jaxroof.settings import apply_settings, carrying
+
+TODAY = "megatron"  # what a question is about that names no software
+
+
+class Software(NamedTuple):
+    """One software of the catalogue, with the terms of memory that it has."""
+
+    name: str
+    title: str
+    formulas: str  # which function counts its terms
+    settings: Mapping[str, Any]  # choices and numbers, unless a question says otherwise
+    only: Mapping[str, tuple[Any, ...]]  # values of choices and fields that it can do
+
+
+def software(name: str) -> Software:
+    """Return a software of the catalogue."""
+    written = catalog.describe("software", name)
+    return Software(
+        name=name,
+        title=written["title"],
+        formulas=written["formulas"],
+        settings=written["settings"],
+        only={key: tuple(values) for key, values in written.get("only", {}).items()},
+    )
+
 
 # what a model's entry may set beside its numbers: choices of a training step or unfused blocks
 CHOICES = ("split", "attention", "variant")

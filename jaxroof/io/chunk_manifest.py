@@ -59,9 +59,8 @@ def check_ours(path: Path) -> None:
     with os_errors(path, "read"):
         strange = folder.is_dir() and any(folder.iterdir()) and not (folder / HOME).is_dir()
     if strange:
-        raise refusal(
-            os.fspath(path), "a directory that jaxroof did not write; expected another name"
-        )
+        said = "a directory that jaxroof did not write; expected another name"
+        raise refusal(os.fspath(path), said)
     refuse_links(path)
 
 

@@ -10,12 +10,14 @@ from collections.abc import Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from jaxroof.errors import InputError, refusal
 
 Path = str | os.PathLike[str]
 LONGEST = 1 << 20  # characters of a line that are read at once
 ADVICE = "expected a CSV file, UTF-8, cells apart by commas, the names of its columns in line 1"
+TRUTH = np.array(["false", "true"], object)
 SAID = {  # start of what Python's reader says of a row -> what is wrong
     "unexpected end of data": "a quote is never closed",
     "field larger than": f"a cell of more than {csv.field_size_limit():,} characters",
@@ -145,6 +147,18 @@ def typed(cells: Sequence[str]) -> Sequence[str]:
         '"' + one.replace('"', '""') + '"' if any(mark in one for mark in '",\r\n') else one
         for one in cells
     ]
+
+
+def texts(column: np.ndarray) -> list[str]:
+    """Return numbers as texts that parse back to the same values; empty for NaN.
+
+    >>> texts(np.array([0.1, np.nan])), texts(np.array([True, False]))
+    (['0.1', ''], ['true', 'false'])
+    """
+    if column.dtype.kind == "b":
+        return TRUTH[column.astype(np.int64)].tolist()
+    places, values = pd.factorize(column)  # -1, which is the last place, for NaN
+    return np.array([*map(repr, values.tolist()), ""], object)[places].tolist()
 
 
 def csv_line(cells: Sequence[str]) -> str:

@@ -75,7 +75,9 @@ def read_stamped(path: Path) -> tuple[xr.Dataset, dict[str, Any]]:
     if not os.path.exists(path):
         raise InputError(f"{os.fspath(path)}: no such file")
     try:
-        _check_text(kind, path)
+        if kind in (CSV, JSON):
+            what = f"{os.fspath(path)}: its values"
+            check_memory(what, PARSED * os.path.getsize(path), "expected a smaller file")
         data = READERS[kind](os.fspath(path))
         check_version(data.attrs, os.fspath(path))
         return separated(data)
@@ -84,12 +86,11 @@ def read_stamped(path: Path) -> tuple[xr.Dataset, dict[str, Any]]:
     except MemoryError as error:
         raise out_of_memory(error, "expected a smaller file", os.fspath(path)) from error
     except OSError as error:
-        reason = error.strerror or "not a file of this kind, or a damaged one"
-        raise InputError(f"{os.fspath(path)}: cannot be read: {reason}") from error
+        said = f"cannot be read: {error.strerror or 'not a file of this kind, or a damaged one'}"
+        raise refusal(os.fspath(path), said) from error
     except DAMAGE as error:
-        raise InputError(
-            f"{os.fspath(path)}: not a {kind} file that jaxroof wrote, or a damaged one"
-        ) from error
+        said = f"not a {kind} file that jaxroof wrote, or a damaged one"
+        raise refusal(os.fspath(path), said) from error
 
 
 @contextlib.contextmanager
@@ -104,20 +105,12 @@ def errors_of_contents(path: Path) -> Iterator[None]:
         raise refusal(os.fspath(path), f"{said}; write it again, or put back a copy") from error
 
 
-def _check_text(kind: str, path: Path) -> None:
-    """Check that the values of a file of text fit in memory."""
-    if kind in (CSV, JSON):
-        what = f"{os.fspath(path)}: its values"
-        check_memory(what, PARSED * os.path.getsize(path), "expected a smaller file")
-
-
 def check_writable(path: Path) -> None:
     """Check, before any work, that a result can be written to a path."""
-    if _kind(path, WRITERS) == ZARR:
+    stored = _kind(path, WRITERS) == ZARR
+    if stored:
         check_ours(path)
-        check_placeable(path, directory=True)
-    else:
-        check_placeable(path)
+    check_placeable(path, directory=stored)
 
 
 def check_placeable(path: Path, directory: bool = False) -> None:
@@ -134,10 +127,8 @@ def check_placeable(path: Path, directory: bool = False) -> None:
 def _kind(path: Path, kinds: dict[str, Any]) -> str:
     kind = pathlib.Path(path).suffix
     if kind not in kinds:
-        raise InputError(
-            f"{os.fspath(path)}: cannot tell the kind of file from {shown(kind)}; "
-            f"expected a name that ends in {', '.join(kinds)}"
-        )
+        said = f"cannot tell the kind of file from {shown(kind)}"
+        raise refusal(os.fspath(path), f"{said}; expected a name that ends in {', '.join(kinds)}")
     return kind
 
 
@@ -153,7 +144,10 @@ def frame(data: xr.Dataset) -> pd.DataFrame:
         full = single[name].broadcast_like(grid)
         values = full.transpose(*dims).values.reshape(-1)
         flags = single[name].attrs.get("flag_meanings", "").split()
-        columns[str(name)] = _words(flags, values) if flags else values
+        if flags:  # numbers that stand for words, none where there is no number
+            there = np.isfinite(values)
+            values = np.where(there, np.array(flags)[np.where(there, values, 0).astype(int)], "")
+        columns[str(name)] = values
     return pd.DataFrame(columns)
 
 
@@ -170,8 +164,6 @@ def _write_csv(data: xr.Dataset, path: str) -> None:
 
 def _read_csv(path: str) -> xr.Dataset:
     table = pd.read_csv(path)
-    if not len(table.columns):
-        raise ValueError("no columns")
     if traces.is_table(table.columns):
         return traces.read_table(path)
     return xr.Dataset({name: ("row", table[name].to_numpy()) for name in table.columns})
@@ -214,11 +206,8 @@ def _json_text(data: xr.Dataset) -> str:
 
 def _plain(values: np.ndarray, fill: Any) -> Any:
     """Return nested lists of values, with None for missing ones."""
-    if values.ndim:
-        return [_plain(value, fill) for value in values]
-    value = values.item() if hasattr(values, "item") else values
-    missing = value == fill if fill is not None else isinstance(value, float) and math.isnan(value)
-    return None if missing else value
+    none = values == fill if fill is not None else pd.isna(values)
+    return np.where(none, None, values.astype(object)).tolist() if np.any(none) else values.tolist()
 
 
 def _read_json(path: str) -> xr.Dataset:
@@ -229,11 +218,8 @@ def _read_json(path: str) -> xr.Dataset:
         return traces.read_chrome(text)
 
     def variable(written: dict[str, Any]) -> xr.Variable:
-        kind = _number_or_text(written["dtype"])
-        missing = -1 if kind.kind == "i" else math.nan
-        values = np.asarray(_filled(written["data"], missing), dtype=kind)
-        encoding = {"_FillValue": -1} if kind.kind == "i" else {}
-        dims = written["dims"]
+        values, dims = _values(written["data"], written["dtype"]), written["dims"]
+        encoding = {"_FillValue": -1} if values.dtype.kind == "i" else {}
         if values.ndim < len(dims):  # an empty list does not tell the lengths within it
             values = values.reshape([lengths.get(dim, 0) for dim in dims])
         return xr.Variable(dims, values, written["attrs"], encoding)
@@ -253,18 +239,14 @@ def _read_json(path: str) -> xr.Dataset:
     return data
 
 
-def _number_or_text(written: str) -> np.dtype[Any]:
-    """Return a type of values that a file names: flags, numbers, or texts as wide as the widest."""
+def _values(data: Any, written: str) -> np.ndarray:
+    """Return values of the type that a file names: flags, numbers, or texts."""
     kind = np.dtype(written)
     if kind.kind not in "biufU":
         raise ValueError(written)
-    return np.dtype(np.str_) if kind.kind == "U" else kind
-
-
-def _filled(data: Any, missing: Any) -> Any:
-    if isinstance(data, list):
-        return [_filled(value, missing) for value in data]
-    return missing if data is None else data
+    values = np.array(data, object)
+    values[values == None] = -1 if kind.kind == "i" else math.nan  # noqa: E711 -- of every value
+    return np.array(values.tolist(), np.str_ if kind.kind == "U" else kind)
 
 
 WRITERS: dict[str, Callable[[xr.Dataset, str], None]] = {
@@ -279,9 +261,3 @@ READERS: dict[str, Callable[[str], xr.Dataset]] = {
     JSON: _read_json,
     ZARR: zarr_store.read,
 }
-
-
-def _words(flags: list[str], values: np.ndarray) -> np.ndarray:
-    """Return the words that numbers stand for, empty where there is no number."""
-    there = np.isfinite(values)
-    return np.where(there, np.array(flags)[np.where(there, values, 0).astype(int)], "")

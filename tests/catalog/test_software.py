@@ -4,7 +4,7 @@ import pytest
 
 from jaxroof import catalog
 from jaxroof.analyses.fit_question import BARE, PATHS
-from jaxroof.catalog.software import TODAY, software
+from jaxroof.catalog.lookup import TODAY, software
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.inputs import Activations, Buffers, StateSizes, TrainingPlan
 from jaxroof.estimators.training.recipe import TrainingRecipe

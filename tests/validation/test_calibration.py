@@ -16,18 +16,17 @@ from jaxroof.settings import paths_of
 from jaxroof.validation.calibration import fit as calibration
 from jaxroof.validation.calibration.chip_file import chip_lines
 from jaxroof.validation.calibration.fit import calibrate, usable
-from jaxroof.validation.calibration.intervals import (
+from jaxroof.validation.calibration.next_measurement import most_instructive
+from jaxroof.validation.calibration.problem import (
     FAR,
     FEWEST_OF_ANOTHER_CHIP,
+    RATES,
+    SOFTWARE,
+    machine_of,
+    on_machine,
     outliers,
     own_half_width,
     own_half_widths,
-)
-from jaxroof.validation.calibration.machine import machine_of, on_machine
-from jaxroof.validation.calibration.next_measurement import most_instructive
-from jaxroof.validation.calibration.problem import (
-    RATES,
-    SOFTWARE,
     part,
     problem,
     ranges,

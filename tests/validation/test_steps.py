@@ -7,7 +7,7 @@ from measured_steps import CHIPS, MODEL, PLAN, SOFTWARE, datasheet, rows
 from jaxroof import catalog
 from jaxroof.catalog import lookup
 from jaxroof.estimators.training.step_time import timed
-from jaxroof.validation.calibration.machine import on_machine
+from jaxroof.validation.calibration.problem import on_machine
 from jaxroof.validation.rows import reasons, rows_of
 from jaxroof.validation.sources import packaged, packaged_rows, sources
 from jaxroof.validation.steps import (

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from jaxroof.analyses.rows.columns import Cells, Faults, RowProblem, row_problem
 from jaxroof.engine.runs.row_stream import RowChunk, RowResults, sizes, stream_rows
@@ -16,14 +15,13 @@ from jaxroof.errors import InputError, listing, refusal
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.plugins import estimator_of
 from jaxroof.io.atomic import partial_file
-from jaxroof.io.csv_blocks import RowFile, csv_line, open_rows, typed
+from jaxroof.io.csv_blocks import RowFile, csv_line, open_rows, texts, typed
 from jaxroof.io.formats import check_placeable
 
 Path = str | os.PathLike[str]
 Progress = Callable[[int, int], None]
 SHOWN = 12  # rows printed of a table
 FEASIBLE, ERROR = "feasible", "error"  # a result; the column that says why a row was skipped
-TRUTH = np.array(["false", "true"], object)
 
 
 @dataclasses.dataclass(eq=False)
@@ -311,15 +309,3 @@ class Page:
         if self.keep_going:
             columns.append(typed([about.why(n) if n in about.faults else "" for n in range(size)]))
         return "\n".join(map(",".join, zip(*columns, strict=True))) + "\n"
-
-
-def texts(column: np.ndarray) -> list[str]:
-    """Return numbers as texts that parse back to the same values; empty for NaN.
-
-    >>> texts(np.array([0.1, np.nan])), texts(np.array([True, False]))
-    (['0.1', ''], ['true', 'false'])
-    """
-    if column.dtype.kind == "b":
-        return TRUTH[column.astype(np.int64)].tolist()
-    places, values = pd.factorize(column)  # -1, which is the last place, for NaN
-    return np.array([*map(repr, values.tolist()), ""], object)[places].tolist()

@@ -13,7 +13,7 @@ from jaxroof.cli.progress import working
 from jaxroof.errors import refusal, unknown
 from jaxroof.io.atomic import replace_file
 from jaxroof.validation import memory, steps
-from jaxroof.validation.calibration.machine import on_machine
+from jaxroof.validation.calibration.problem import on_machine
 from jaxroof.validation.rows import FROM, note, reasons, rows_of, table_of
 from jaxroof.views.text import scores as views
 from jaxroof.views.text.scores import MEMORY, STEPS

@@ -20,26 +20,28 @@ from jaxroof.estimators.training.interval import OwnRuns
 from jaxroof.estimators.training.step import training
 from jaxroof.records import get_at, leaves, units
 from jaxroof.settings import choices_of, paths_of
-from jaxroof.validation.calibration.intervals import (
-    FEWEST,
-    FEWEST_OF_ANOTHER_CHIP,
-    own_half_widths,
-)
-from jaxroof.validation.calibration.least_squares import Fit, covariance, fit, solved
-from jaxroof.validation.calibration.machine import Machine, machine_of
 from jaxroof.validation.calibration.problem import (
     DEVIATIONS_OF_80,
+    FEWEST,
+    FEWEST_OF_ANOTHER_CHIP,
     FULL,
     SOFTWARE,
     UNBOUNDED,
+    Fit,
+    Machine,
     Problem,
+    covariance,
+    fit,
     groups_at,
     kinds,
+    machine_of,
+    own_half_widths,
     part,
     power,
     problem,
     residuals,
     rows_of,
+    solved,
     start_system,
     with_odd_factor,
 )

@@ -13,9 +13,14 @@ from jaxroof.limits import counted
 from jaxroof.records import units
 from jaxroof.units import seconds
 from jaxroof.validation.calibration.fit import MOST_PLANS, Calibration, Constant
-from jaxroof.validation.calibration.intervals import FEWEST, FEWEST_OF_ANOTHER_CHIP, outliers
 from jaxroof.validation.calibration.next_measurement import Measurement
-from jaxroof.validation.calibration.problem import DEVIATIONS_OF_80, SOFTWARE
+from jaxroof.validation.calibration.problem import (
+    DEVIATIONS_OF_80,
+    FEWEST,
+    FEWEST_OF_ANOTHER_CHIP,
+    SOFTWARE,
+    outliers,
+)
 from jaxroof.views.text.layout import PlainTable
 from jaxroof.views.text.tables import plain_table
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jaxroof.validation.calibration.least_squares import PRIOR_ROWS, Prior, covariance, fit, solved
+from jaxroof.validation.calibration.problem import PRIOR_ROWS, Prior, covariance, fit, solved
 
 RANDOM = np.random.default_rng(0)
 SLOPES = RANDOM.normal(size=(60, 2))
