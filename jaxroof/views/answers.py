@@ -75,7 +75,8 @@ def answer(data: xr.Dataset, page: Page = REPORT) -> Iterator[Said]:
     """Yield the sentences and tables of an answer; none of a Dataset of another program."""
     name = module_of(data)
     if name not in SILENT:
-        home = importlib.import_module(f"jaxroof.views.text.answers.{OF_SWEEPS.get(name, name)}")
+        folder = "" if name == "layers" else "answers."
+        home = importlib.import_module(f"jaxroof.views.text.{folder}{OF_SWEEPS.get(name, name)}")
         yield from home.answer(data, page)
 
 

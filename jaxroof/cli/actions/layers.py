@@ -9,17 +9,15 @@ from jaxroof.analyses.one_plan import unfused_layers
 from jaxroof.catalog.lookup import model, system
 from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.arguments import PLAN_FIELDS, SHORT, parse_settings
-from jaxroof.cli.actions.console import console, say_all
+from jaxroof.cli.actions.console import say_all
 from jaxroof.cli.actions.published_layers import published_command
 from jaxroof.cli.actions.training_layers import training_command
 from jaxroof.engine.grid.question import ask
 from jaxroof.engine.search.plan_text import parse_plan, plan_items
 from jaxroof.errors import refusal, shown, unknown
 from jaxroof.estimators.published.unfused import DIVIDED, Inputs, Plan, Recipe, Variant, unfused
-from jaxroof.views.text.answers import layers
-from jaxroof.views.text.said import Page
-from jaxroof.views.text.unfused import SHORT as SHORT_DEGREES
-from jaxroof.views.text.unfused import WORDS
+from jaxroof.views.text.layers import SHORT as SHORT_DEGREES
+from jaxroof.views.text.layers import WORDS, answer
 
 DEGREES = {short: degree for degree, short in SHORT_DEGREES.items()}
 
@@ -63,7 +61,7 @@ def unfused_command(
     _check_degrees(inputs, recipe)
     data = unfused_layers(inputs, recipe)
     outputs.write_or_draw(output, data, lambda plots: plots.draw(data))
-    say_all(layers.answer(data, Page(console().width)))
+    say_all(answer(data))
     outputs.report_written(output)
 
 

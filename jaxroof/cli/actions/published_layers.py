@@ -6,13 +6,12 @@ from jaxroof.analyses.one_plan import layers as layers_of
 from jaxroof.catalog.lookup import model, system
 from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.arguments import SHORT, parse_settings, whole_plan
-from jaxroof.cli.actions.console import OPTION_OF, console, say_all
+from jaxroof.cli.actions.console import OPTION_OF, say_all
 from jaxroof.engine.grid.question import ask
 from jaxroof.engine.search.plan_text import parse_plan
 from jaxroof.estimators.published.inputs import Inputs, Plan
 from jaxroof.estimators.published.step import published
-from jaxroof.views.text.answers import layers
-from jaxroof.views.text.said import Page
+from jaxroof.views.text.layers import answer
 
 
 def published_command(
@@ -36,7 +35,7 @@ def published_command(
     plan = whole_plan(plan_text, inputs, recipe)
     data = layers_of(dataclasses.replace(inputs, plan=plan), recipe)
     outputs.write_or_draw(output, data, lambda plots: plots.draw(data))
-    say_all(layers.answer(data, Page(console().width)))
+    say_all(answer(data))
     outputs.report_written(output)
 
 

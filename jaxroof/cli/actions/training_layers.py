@@ -6,11 +6,10 @@ from jaxroof.analyses.one_plan import training_layers
 from jaxroof.analyses.training_question import training_step
 from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.arguments import parse_settings
-from jaxroof.cli.actions.console import OPTION_OF, console, say_all
+from jaxroof.cli.actions.console import OPTION_OF, say_all
 from jaxroof.cli.actions.training_plan import left_open, plan_settings
-from jaxroof.views.text.answers import layers
+from jaxroof.views.text.layers import answer
 from jaxroof.views.text.plan import heading
-from jaxroof.views.text.said import Page
 
 OPTIONS = {name: option for name, option in OPTION_OF.items() if name != "global_batch"}
 
@@ -45,7 +44,7 @@ def training_command(
     held = {name: getattr(asked.plan, name) for name in ("microbatch", "zero_stage", "recompute")}
     data.attrs["left_open"] = left_open(plan_text, held)
     outputs.write_or_draw(output, data, lambda plots: plots.draw(data))
-    say_all(layers.answer(data, Page(console().width)))
+    say_all(answer(data))
     outputs.report_written(output)
 
 

@@ -1,80 +1,153 @@
-"""The operations of one layer as a table, and what they add up to."""
+"""The operations of one layer, of whichever estimator: a table, and what they add up to."""
 
 import json
+from collections.abc import Iterator
 
+import numpy as np
 import xarray as xr
-from rich.table import Table
 
-from jaxroof.views.text.tables import plain_table
-from jaxroof.views.text.training_layers import training_layer_table
-from jaxroof.views.text.unfused import block_tables
+from jaxroof.analyses.one_plan import question_of
+from jaxroof.errors import listing
+from jaxroof.estimators.published.unfused import DIVIDED
+from jaxroof.units import percent, seconds, size
+from jaxroof.views.text.layout import PlainTable
+from jaxroof.views.text.plan import plan_line
+from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual
 
+LEAST = 0.005  # shares below are not worth words
+DIGIT = 0.0005  # half of the last digit of a share that is printed
 REPEATED = 1e-12  # smaller shares of the backward time are rounding
+PAIRS = {  # head of a column of both directions: results, their unit, the order in which it leaves
+    "GFLOP": (("flops",), 1e9, 4),
+    "HBM MB": (("traffic",), 1e6, 5),
+    "message MB": (("message",), 1e6, 6),
+    "compute us": (("compute",), 1e-6, 2),
+    "HBM us": (("memory",), 1e-6, 3),
+    "links us": (("tensor", "links"), 1e-6, 1),
+    "time us": (("time",), 1e-6, 0),
+}
+PLURAL = {  # of a kind of operation, as the subject of a sentence
+    "matrix product": "matrix products",
+    "kernel": "attention and other kernels",
+    "message": "messages",
+    "computed again": "recomputation",
+    "wait": "waiting for the host",
+}
+SHORT = {"tensor": "tp", "sequence": "sp"}  # degrees of an unfused block, as they are typed
+WORDS = {"heads": "heads", "feedforward": "feedforward columns", "sequence": "tokens"}
 
 
-def tables_of_layer(data: xr.Dataset, width: int) -> list[Table]:
-    """Return the tables of the operations of one layer, of whichever estimator has them."""
-    if "block" in data.coords:
-        return list(block_tables(data, width))
-    return [training_layer_table(data) if "kind" in data.coords else layer_table(data)]
+def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
+    """Yield the operations of a layer, and what they add up to."""
+    yield from title(str(data.attrs.get("title", "")))
+    yield from usual(time_sentence(data))
+    yield from quiet(layer_table(data))
+    if "kind" in data.coords:
+        yield from usual(notes_sentence(data), plan_line(data))
+    else:
+        yield from usual(kept_sentence(data), repeated_sentence(data), dropped_sentence(data))
 
 
-def layer_table(data: xr.Dataset) -> Table:
-    """Return the operations as a table: work, then microseconds, forward and backward."""
-    table = plain_table("one layer, one microbatch, one accelerator: forward | backward")
+def layer_table(data: xr.Dataset) -> PlainTable:
+    """Return the operations, then their sum: work and microseconds, forward | backward."""
+    table = PlainTable("one layer, one microbatch, one accelerator: forward | backward")
     table.add_column("operation", no_wrap=True)
-    pairs = {
-        "GFLOP": ("flops", 1e9),
-        "HBM MB": ("traffic", 1e6),
-        "message MB": ("message", 1e6),
-        "compute us": ("compute", 1e-6),
-        "HBM us": ("memory", 1e-6),
-        "links us": ("tensor", 1e-6),
-        "total us": ("time", 1e-6),
-    }
-    optional = {"GFLOP": 1, "HBM MB": 2, "message MB": 3}
-    for header in pairs:
-        table.add_numbers(header, optional=optional.get(header, 0))
-    table.add_numbers("kept MB", optional=4)
-    rows = {str(name): data.sel(operation=name) for name in data.operation.values}
-    for name, row in [*rows.items(), ("total", data.sum("operation"))]:
-        if name == "total":
+    pairs = [
+        (name, unit, head, soon)
+        for head, (names, unit, soon) in PAIRS.items()
+        for name in names
+        if f"{name}_forward" in data
+    ]
+    for *_, head, soon in pairs:
+        table.add_numbers(head, optional=soon)
+    shares = [name for name in ("share", "peak_share") if name in data]
+    table.add_numbers(*(["% of\nlayer", "% of\npeak"] if shares else []))
+    kept = "kept" in data
+    table.add_numbers(*(["kept MB"] if kept else []), optional=7)
+    whole = data.sum("operation")
+    for row in [*_shown(data), whole]:
+        name = "total" if row is whole else str(row.operation.values)
+        if row is whole:
             table.add_section()
         cells = [
-            f"{_short(float(row[f'{field}_forward']) / scale)} | "
-            f"{_short(float(row[f'{field}_backward']) / scale)}"
-            for field, scale in pairs.values()
+            " | ".join(_short(float(row[f"{of}_{way}"]) / unit) for way in ("forward", "backward"))
+            for of, unit, *_ in pairs
         ]
-        table.add_row(name, *cells, _short(float(row["kept"]) / 1e6))
+        cells += [
+            "" if name == "total" and s != "share" else _percent(float(row[s])) for s in shares
+        ]
+        table.add_row(name, *cells, *([_short(float(row["kept"]) / 1e6)] if kept else []))
     return table
 
 
-def totals_sentence(data: xr.Dataset) -> str:
-    """Return the time and the bytes of a layer, and which of its ranks share a fast domain."""
+def _shown(data: xr.Dataset) -> list[xr.Dataset]:
+    """Return the operations whose share is not 0 in the digits that are printed."""
+    rows = (data.isel(operation=place) for place in range(data.sizes["operation"]))
+    return [row for row in rows if "share" not in row or float(row.share) >= DIGIT]
+
+
+def _short(value: float) -> str:
+    if np.isnan(value) or value == 0:
+        return "-"
+    return f"{value:.4g}" if value < 1000 else f"{value:,.0f}"
+
+
+def _percent(share: float) -> str:
+    return "-" if np.isnan(share) else f"{100.0 * share:.1f}"
+
+
+def time_sentence(data: xr.Dataset) -> str:
+    """Return the time of the layer, what dominates it, and the largest operation."""
+    ways = [data[f"time_{way}"] for way in ("forward", "backward")]
+    forward, backward = (seconds(float(way.sum())) for way in ways)
+    share = (ways[0] + ways[1]) / float(ways[0].sum() + ways[1].sum())
+    kinds = data.kind.values.astype(str) if "kind" in data.coords else np.array([])
+    shares = {kind: float(share.values[kinds == kind].sum()) for kind in PLURAL if kinds.size}
+    order = sorted(shares, key=lambda kind: -shares[kind])
+    parts = [f"{PLURAL[kind]} {percent(shares[kind])}" for kind in order if shares[kind] >= LEAST]
+    largest = share.isel(operation=int(np.argmax(share.values)))
+    name = f"{largest.operation.values}, {percent(float(largest))}"
+    of = f"Of both: {listing(parts)}; the largest operation is {name}" if parts else ""
     return (
-        f"{float(data.time_forward.sum()) * 1e3:.4g} ms forward, "
-        f"{float(data.time_backward.sum()) * 1e3:.4g} ms backward; "
-        f"{float(data.weights.sum()) / 1e6:.4g} MB of weights, "
-        f"{float(data.kept.sum()) / 1e6:.4g} MB kept a microbatch; {_shared(data)}."
+        f"One layer takes {forward} forward and {backward} backward. "
+        f"{of or f'The largest operation is {name}'}."
     )
 
 
-def _shared(data: xr.Dataset) -> str:
-    """Return how many ranks of a layer share a fast domain, and the number of panels."""
+def notes_sentence(data: xr.Dataset) -> str:
+    """Return what the rows mean that a reader cannot know."""
+    rows = _shown(data)
+    said = ["Peak: of 16-bit products. Messages are what nothing hides of them"]
+    if any(str(row.operation.values) == "launch limit" for row in rows):
+        said.append("the launch limit is what waiting for the host adds")
+    if any(str(row.kind.values) == "computed again" for row in rows):
+        said.append("recomputation repeats the forward pass, or parts of it, and its messages")
+    return "; ".join(said) + "."
+
+
+def kept_sentence(data: xr.Dataset) -> str:
+    """Return the bytes of a layer, the share of its links, and which ranks share a fast domain."""
+    weights, kept = (size(float(data[name].sum()), "B") for name in ("weights", "kept"))
+    said = f"{weights} of weights, {kept} kept a microbatch"
+    if "links_forward" in data:
+        share = float(data.links_forward.sum() / data.time_forward.sum())
+        return f"{said}; links take {percent(share, 1)} of the forward pass."
     numbers = json.loads(data.attrs["inputs"])
 
     def of(field: str) -> float:
         return float(numbers.get(f"plan.{field}", 1.0))
 
-    said = f"{of('fast_tensor'):.0f} of the {of('tensor'):.0f} tensor ranks"
+    said += f"; {of('fast_tensor'):.0f} of the {of('tensor'):.0f} tensor ranks"
     if of("context") > 1:
         said += f" and {of('fast_context'):.0f} of the {of('context'):.0f} context ranks"
     panels = f"; {of('panels'):.0f} panels" if of("panels") > 1 else ""
-    return f"{said} share an NVLink domain{panels}"
+    return f"{said} share an NVLink domain{panels}."
 
 
 def repeated_sentence(data: xr.Dataset) -> str:
     """Return the forward work that the backward pass repeats; empty if there is none."""
+    if "tensor_backward" not in data:
+        return ""
     parts = (f"{part}_backward" for part in ("compute", "memory", "tensor"))
     again = float((data.time_backward - sum(data[part] for part in parts)).sum())
     if again <= REPEATED * float(data.time_backward.sum()):
@@ -83,5 +156,17 @@ def repeated_sentence(data: xr.Dataset) -> str:
     return f"The backward total holds {extra}, which the parts beside it leave out."
 
 
-def _short(value: float) -> str:
-    return "-" if value == 0 else f"{value:.4g}" if value < 1000 else f"{value:,.0f}"
+def dropped_sentence(data: xr.Dataset) -> str:
+    """Return the sizes that a degree of unfused blocks does not divide: the rest is dropped."""
+    if "block" not in data.coords:
+        return ""
+    inputs, recipe = question_of(data)
+    said = [
+        f"{SHORT[name]}={int(degree)} does not divide {int(getattr(inputs.model, field))} "
+        f"{WORDS[field]}"
+        for name, fields in DIVIDED[recipe.variant].items()
+        for degree in [getattr(inputs.plan, name)]
+        for field in fields
+        if float(getattr(inputs.model, field)) % float(degree)
+    ]
+    return f"{'; '.join(said)}: what is left over is in no table." if said else ""

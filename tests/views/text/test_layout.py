@@ -16,14 +16,12 @@ from hypothesis import strategies as st
 from places import ROOT
 from rich.console import Console
 
-import jaxroof as jr
 from jaxroof import catalog
 from jaxroof.cli import entries
 from jaxroof.cli.actions.console import print_text
 from jaxroof.units import JOIN, unbroken
 from jaxroof.views.text.layout import PlainTable, evenly, wrapped
 from jaxroof.views.text.rows import ERROR, rows_table
-from jaxroof.views.text.unfused import block_tables
 
 WIDTHS = (60, 72, 80, 100, 120, 160)
 MACHINE = "--estimator published --model gpt3-1t --system h200-nvs4"
@@ -351,10 +349,7 @@ def test_a_list_wraps_below_its_texts(kind, width, jaxroof, monkeypatch):
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_blocks_and_rows_keep_to_the_width_they_are_given(width):
-    data = jr.unfused_layers({"model": "gpt3", "system": "a100-unfused", "plan.tensor": 4})
-    for table in block_tables(data, width):
-        assert fits(lines_of(table, width), width)
+def test_rows_keep_to_the_width_they_are_given(width):
     headings = ["id", "model", "system", "system.hbm_capacity [GB]", "global_batch", "dp", "tp"]
     typed = [["the one that was searched", "gpt3-1t", "h200-nvs4", "141", "4096", "16", "4"]] * 2
     answer = {"step_time": 39.98, "throughput": 102.46, "memory": 1e11, "feasible": np.bool_(True)}

@@ -15,7 +15,6 @@ from jaxroof.views.text import (
     tables,
 )
 from jaxroof.views.text.interval import interval_sentence
-from jaxroof.views.text.layers import tables_of_layer
 from jaxroof.views.text.plan import glossary
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
 
@@ -24,9 +23,7 @@ def answer(data: xr.Dataset, page: Page = REPORT) -> Iterator[Said]:
     """Yield the results of a sweep."""
     question = data.attrs.get("question")
     yield from title(str(data.attrs.get("title", "")))
-    if "operation" in data.sizes:
-        yield from quiet(*tables_of_layer(data, page.width))
-    elif question == "fit_stages":
+    if question == "fit_stages":
         yield from usual(fit_stages.stages_sentence(data))
         yield from quiet(fit_stages.fullest_table(data))
     elif "stage" in data.sizes:
