@@ -1,9 +1,11 @@
-"""Closed-form schedules of a chain of stages, many at once in one loop over timesteps.
+"""The clocks and the memory of every stage: costs laid out in lanes and run through a schedule.
 
 A lane is one configuration, with its own number of stages and microbatches. Lanes are padded to one
-shape, so that one program evaluates a whole grid. Axis 0 is the stages, axis 1 the lanes.
+shape, so that one program evaluates a whole grid in one loop over timesteps. Axis 0 is the stages,
+axis 1 the lanes.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,8 +13,12 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxroof.estimators.mlp_pipeline.inputs import Plan
+from jaxroof.estimators.mlp_pipeline.recipe import Choices, Recipe, Sends
+from jaxroof.estimators.mlp_pipeline.stages import Handout, Stages
 from jaxroof.formulas.arithmetic import larger
-from jaxroof.schedules.orders import Chain, Order
+from jaxroof.schedules import clock
+from jaxroof.schedules.orders import CLOSED, Chain, Order
 
 FAR = -1e30  # below every clock [s]: the start of a path that does not exist
 
@@ -49,54 +55,87 @@ def stages_of(most: int) -> jax.Array:
     return jnp.arange(most, dtype=jnp.int32)[:, None]
 
 
-class Clocks(NamedTuple):
-    """The costs of a step of a chain in seconds, [stages, lanes] each."""
-
-    forward: Any
-    backward: Any
-    again: Any  # extra time of every backward except the first
-    joined: Any  # extra time of every forward except the first
-    send: Any  # [stages - 1, lanes]: a message over the link to the next stage
-    start: Any  # the clock before the first timestep
-
-
-Extra = Callable[[Any, Any, Any, Visit], Any]  # (t, clocks before, clocks after, visits) -> clocks
-
-
-def run(chain: Chain, steps: int = 0) -> Any:
+def run(chain: Chain, steps: int) -> Any:
     """Return the number of timesteps to run: ``steps`` if given, else the maximum of all lanes."""
     return steps or jnp.max(timesteps(chain))
 
 
-def rendezvous(
-    order: Order, chain: Chain, costs: Clocks, deliver: Extra | None = None, steps: int = 0
+class Lanes(NamedTuple):
+    """Configurations side by side, whatever their dimensions were."""
+
+    order: Order
+    chain: Chain
+    values: tuple[Any, ...]  # [stages, lanes] each
+    shape: tuple[int, ...]  # of the dimensions
+
+
+def lifted(inputs: Any) -> Any:
+    """Return the inputs with a first dimension for stages before those that leaves have."""
+    return jax.tree.map(lambda leaf: leaf[None] if getattr(leaf, "ndim", 0) else leaf, inputs)
+
+
+def in_lanes(plan: Plan, choices: Choices, values: tuple[Any, ...]) -> Lanes:
+    """Return values [stages, ..] of all configurations as [stages, lanes]."""
+    counts = (plan.pipeline, plan.microbatches)
+    shape = jnp.broadcast_shapes(*(jnp.shape(v)[1:] for v in (*counts, *values)))
+
+    def wide(value: Any) -> Any:
+        value = jnp.asarray(value)
+        full = value.reshape(value.shape or (1,) * (1 + len(shape)))
+        stages = full.shape[0]
+        return jnp.broadcast_to(full, (stages, *shape)).reshape(stages, math.prod(shape))
+
+    chain = Chain(*(wide(count).astype(jnp.int32) for count in counts))
+    held = tuple(map(wide, values))
+    order = CLOSED[choices.order.value](stages_of(len(held[0]) if held else 1), chain)
+    return Lanes(order, chain, held, shape)
+
+
+def in_flight(plan: Plan, choices: Choices) -> Any:
+    """Return the microbatches that the first stage holds at once."""
+    laid = in_lanes(plan, choices, ())
+    return laid.order.warmup[0].astype(jnp.float64).reshape(laid.shape)
+
+
+# ---- Clocks -------------------------------------------------------------------------------------
+
+
+def clocks(
+    plan: Plan, recipe: Recipe, choices: Choices, costs: Stages, given: Handout | None
+) -> Any:
+    """Return when every stage has done its visits, [stages, ..] in seconds."""
+    laid = in_lanes(plan, choices, (*costs, *(given or ())))
+    spread = Stages(*laid.values[: len(costs)])
+    handed = Handout(*laid.values[len(costs) :]) if given else None
+    found = SENDS[choices.sends](recipe, laid.order, laid.chain, spread, handed)
+    return found.reshape(-1, *laid.shape)
+
+
+def _rendezvous(
+    recipe: Recipe, order: Order, chain: Chain, costs: Stages, given: Handout | None
 ) -> Any:
     """Return the final clocks [stages, lanes] if a send occupies both of its ends.
 
     The two ends of a message wait for each other, and are then occupied until it arrives. Messages
-    of one timestep are sent in the order of the stages.
-    Arguments: ``deliver`` changes the clocks after the visits of a timestep, before its sends;
-    ``steps`` as in ``run``. If it is given, reverse-mode derivatives are possible.
+    of one timestep are sent in the order of the stages. Reverse-mode derivatives are possible if
+    the recipe gives the timesteps.
     Source: docs/models/distir_model.md, sections 5 and 6.
     """
-    stage = stages_of(len(costs.forward))
+    stage, again = stages_of(len(costs.forward)), costs.again + costs.joined_backward
 
     def advance(t: Any, clock: Any) -> Any:
         now = visit(t, order, stage, chain)
-        after = clock + spent(now, costs)
-        if deliver is not None:
-            after = deliver(t, clock, after, now)
-        return _sent(after, now, costs.send)
+        later = now.microbatch > 0
+        forward = costs.forward + jnp.where(later, costs.joined_forward, 0.0)
+        backward = costs.backward + jnp.where(later, again, 0.0)
+        spent = jnp.where(now.forward, forward, 0.0) + jnp.where(now.backward, backward, 0.0)
+        after = clock + spent
+        if given is not None:
+            after = deliver(given, t, clock, after, now)
+        return _sent(after, now, costs.send[:-1])
 
-    return lax.fori_loop(0, run(chain, steps), advance, costs.start)
-
-
-def spent(now: Visit, costs: Clocks) -> Any:
-    """Return the seconds of the visit of every stage, 0 if it is idle."""
-    later = now.microbatch > 0
-    forward = costs.forward + jnp.where(later, costs.joined, 0.0)
-    backward = costs.backward + jnp.where(later, costs.again, 0.0)
-    return jnp.where(now.forward, forward, 0.0) + jnp.where(now.backward, backward, 0.0)
+    start = jnp.zeros_like(costs.forward) if given is None else given.start
+    return lax.fori_loop(0, run(chain, recipe.timesteps), advance, start)
 
 
 def _sent(clock: Any, now: Visit, send: Any) -> Any:
@@ -123,57 +162,48 @@ def _sent(clock: Any, now: Visit, send: Any) -> Any:
     return jnp.concatenate([jnp.where(active, reached[1:], reached[:-1]), reached[-1:]])
 
 
-class Bytes(NamedTuple):
-    """The effect of visits on the memory of their stage in bytes, [stages, lanes] each."""
+def deliver(given: Handout, t: Any, before: Any, after: Any, now: Visit) -> Any:
+    """Return the clocks once the weights and labels that a timestep needs are delivered.
 
-    start: Any  # in memory before the first visit
-    forward_rise: Any  # peak above the level before, in the forward of microbatch 0
-    forward_net: Any  # change after that forward
-    joined_rise: Any  # growth of that peak per further microbatch (growing buffers)
-    backward_rise: Any  # peak above the level before, in the first backward
-    again_rise: Any  # peak above the level before, in a later backward
-    gathered: Any  # peak of a later backward due to a buffer that
-    gathered_more: Any  # grows by this with each microbatch
-    backward_net: Any  # change after the first backward
-    again_net: Any  # change after a later backward
-    message: Any  # [stages - 1, lanes]: of a message over the link to the next stage
-
-
-def peak(order: Order, chain: Chain, bytes_: Bytes, steps: int = 0) -> tuple[Any, Any]:
-    """Return the peak bytes of each stage, and its bytes at the end.
-
-    The sender frees a message when it is sent; the receiver holds it from then on.
-    Source: docs/models/distir_model.md, section 8.
+    Weights reach a stage in its first forward, each before its product; labels the last stage
+    before each loss. Each keeps the first device and its own until it is there.
     """
-    stage = stages_of(len(bytes_.start))
-    none = jnp.zeros_like(bytes_.start[:1])
-    onward = jnp.concatenate([bytes_.message, none])
-    back = jnp.concatenate([none, bytes_.message])
+    stage = stages_of(len(after))
+    root = after[:1]
+    first = now.forward & (stage == t) & (stage > 0)
+    met = _of(first, larger(jnp.broadcast_to(root, before.shape), before))
+    moved = jnp.any(first, axis=0, keepdims=True)
+    sent, done = _of(first, given.weights), _of(first, given.layers)
+    root = jnp.where(moved, met + sent + done - _of(first, given.highest), root)
+    reached = jnp.where(first, met + sent + done, before + given.layers)
 
-    def advance(t: Any, state: Any) -> Any:
-        live, most = state
-        now = visit(t, order, stage, chain)
-        later = now.microbatch > 0
-        k = jnp.maximum(now.microbatch, 0).astype(bytes_.start.dtype)
-        forward = bytes_.forward_rise + k * bytes_.joined_rise
-        again = larger(bytes_.again_rise, bytes_.gathered + k * bytes_.gathered_more)
-        backward = jnp.where(later, again, bytes_.backward_rise)
-        rise = jnp.where(now.forward, forward, jnp.where(now.backward, backward, 0.0))
-        net = jnp.where(later, bytes_.again_net, bytes_.backward_net)
-        most = larger(most, live + rise)
-        live = live + jnp.where(now.forward, bytes_.forward_net, 0.0)
-        live = live + jnp.where(now.backward, net, 0.0)
-        # in the order of the senders: the stage before, this stage, the stage after
-        idle = jnp.zeros_like(now.forward[:1])
-        live = live + jnp.where(jnp.concatenate([idle, now.forward[:-1]]), back, 0.0)
-        most = larger(most, live)
-        live = live - jnp.where(now.forward, onward, 0.0) - jnp.where(now.backward, back, 0.0)
-        live = live + jnp.where(jnp.concatenate([now.backward[1:], idle]), onward, 0.0)
-        return live, larger(most, live)
+    labelled = now.forward & (given.labels > 0.0)
+    both = larger(root, _of(labelled, reached)) + _of(labelled, given.labels)
+    told = jnp.any(labelled, axis=0, keepdims=True)
+    root = jnp.where(told, both, root)
+    after = jnp.where(first, reached + given.loss, after)
+    after = jnp.where(labelled, both + given.loss, after)
+    return jnp.where(stage == 0, root, after)
 
-    begun = (bytes_.start, bytes_.start)
-    live, most = lax.fori_loop(0, run(chain, steps), advance, begun)
-    return most, live
+
+def _of(mask: Any, values: Any) -> Any:
+    """Return the value at the one stage that a mask tells, [1, lanes]."""
+    return jnp.sum(jnp.where(mask, values, 0.0), axis=0, keepdims=True)
+
+
+def _posted(
+    recipe: Recipe, order: Order, chain: Chain, costs: Stages, given: Handout | None
+) -> Any:
+    """Return the final clocks if nobody waits for a send but the visit that needs it."""
+    work, source = tables(order, chain, len(costs.forward), recipe.most_timesteps)
+    again = costs.again + costs.joined_backward
+    none = jnp.zeros_like(costs.forward)
+    before = jnp.concatenate([none[:1], costs.send[:-1]])
+    later = (costs.forward + costs.joined_forward, costs.backward + again)
+    seconds = jnp.stack([none, costs.forward, costs.backward, *later])
+    arrival = jnp.stack([none, before, costs.send, before, costs.send])
+    spent = clock.Costs(seconds, arrival, jnp.zeros_like(seconds))
+    return clock.visit_times(work, source, spent, run(chain, recipe.timesteps)).clock
 
 
 def tables(order: Order, chain: Chain, stages: int, steps: int) -> tuple[Any, Any]:
@@ -207,3 +237,64 @@ def _backward_at(order: Order, k: Any, neighbour: int) -> Any:
     """Return the timestep of a backward of the stage ``neighbour`` away."""
     starts, stride = (jnp.roll(part, -neighbour, axis=0) for part in (order.backward, order.stride))
     return starts + stride * k
+
+
+SENDS: dict[Sends, Callable[..., Any]] = {Sends.RENDEZVOUS: _rendezvous, Sends.POSTED: _posted}
+
+
+# ---- Memory -------------------------------------------------------------------------------------
+
+
+class Bytes(NamedTuple):
+    """The effect of visits on the memory of their stage in bytes, [stages, lanes] each."""
+
+    start: Any  # in memory before the first visit
+    forward_rise: Any  # peak above the level before, in the forward of microbatch 0
+    forward_net: Any  # change after that forward
+    joined_rise: Any  # growth of that peak per further microbatch (growing buffers)
+    backward_rise: Any  # peak above the level before, in the first backward
+    again_rise: Any  # peak above the level before, in a later backward
+    gathered: Any  # peak of a later backward due to a buffer that
+    gathered_more: Any  # grows by this with each microbatch
+    backward_net: Any  # change after the first backward
+    again_net: Any  # change after a later backward
+    message: Any  # [stages - 1, lanes]: of a message over the link to the next stage
+
+
+def peaks(plan: Plan, recipe: Recipe, choices: Choices, bytes_: Bytes) -> tuple[Any, Any]:
+    """Return the most bytes every stage holds, and those in the end, [stages, ..].
+
+    The sender frees a message when it is sent; the receiver holds it from then on.
+    Source: docs/models/distir_model.md, section 8.
+    """
+    laid = in_lanes(plan, choices, tuple(bytes_))
+    moved = Bytes(*laid.values)
+    stage = stages_of(len(moved.start))
+    none = jnp.zeros_like(moved.start[:1])
+    onward = jnp.concatenate([moved.message, none])
+    back = jnp.concatenate([none, moved.message])
+
+    def advance(t: Any, state: Any) -> Any:
+        live, most = state
+        now = visit(t, laid.order, stage, laid.chain)
+        later = now.microbatch > 0
+        k = jnp.maximum(now.microbatch, 0).astype(moved.start.dtype)
+        forward = moved.forward_rise + k * moved.joined_rise
+        again = larger(moved.again_rise, moved.gathered + k * moved.gathered_more)
+        backward = jnp.where(later, again, moved.backward_rise)
+        rise = jnp.where(now.forward, forward, jnp.where(now.backward, backward, 0.0))
+        net = jnp.where(later, moved.again_net, moved.backward_net)
+        most = larger(most, live + rise)
+        live = live + jnp.where(now.forward, moved.forward_net, 0.0)
+        live = live + jnp.where(now.backward, net, 0.0)
+        # in the order of the senders: the stage before, this stage, the stage after
+        idle = jnp.zeros_like(now.forward[:1])
+        live = live + jnp.where(jnp.concatenate([idle, now.forward[:-1]]), back, 0.0)
+        most = larger(most, live)
+        live = live - jnp.where(now.forward, onward, 0.0) - jnp.where(now.backward, back, 0.0)
+        live = live + jnp.where(jnp.concatenate([now.backward[1:], idle]), onward, 0.0)
+        return live, larger(most, live)
+
+    begun, steps = (moved.start, moved.start), run(laid.chain, recipe.timesteps)
+    live, most = lax.fori_loop(0, steps, advance, begun)
+    return most.reshape(-1, *laid.shape), live.reshape(-1, *laid.shape)

@@ -147,25 +147,25 @@ class Rules(enum.Enum):
 
 
 class Choices(NamedTuple):
-    """Every choice made."""
+    """Every choice made; by default the right version of every quirk."""
 
-    order: Order
-    network: Network
-    messages: Messages
-    elementwise: Elementwise
-    products: Products
-    overlap: Overlap
-    loss: Loss
-    gradients: Gradients
-    sync: Sync
-    sends: Sends
-    handout: Handout
-    gathers: Gathers
-    joins: Joins
-    input_gradient: InputGradient
-    optimizer: Optimizer
-    memory: Memory
-    rules: Rules
+    order: Order = Order.STANDARD
+    network: Network = Network.TIERED
+    messages: Messages = Messages.ONCE
+    elementwise: Elementwise = Elementwise.WRITTEN
+    products: Products = Products.WRITTEN
+    overlap: Overlap = Overlap.HIDDEN
+    loss: Loss = Loss.TWO
+    gradients: Gradients = Gradients.REPLICAS
+    sync: Sync = Sync.BEHIND
+    sends: Sends = Sends.POSTED
+    handout: Handout = Handout.DONE
+    gathers: Gathers = Gathers.NONE
+    joins: Joins = Joins.FREE
+    input_gradient: InputGradient = InputGradient.SKIPPED
+    optimizer: Optimizer = Optimizer.ALL
+    memory: Memory = Memory.LEAN
+    rules: Rules = Rules.ANY
 
 
 @dataclasses.dataclass(frozen=True)
@@ -239,23 +239,5 @@ PROFILES = {
         memory=Memory.BUFFERED,
         rules=Rules.LAST,
     ),
-    Profile.PHYSICAL: Choices(
-        order=Order.STANDARD,
-        network=Network.TIERED,
-        messages=Messages.ONCE,
-        elementwise=Elementwise.WRITTEN,
-        products=Products.WRITTEN,
-        overlap=Overlap.HIDDEN,
-        loss=Loss.TWO,
-        gradients=Gradients.REPLICAS,
-        sync=Sync.BEHIND,
-        sends=Sends.POSTED,
-        handout=Handout.DONE,
-        gathers=Gathers.NONE,
-        joins=Joins.FREE,
-        input_gradient=InputGradient.SKIPPED,
-        optimizer=Optimizer.ALL,
-        memory=Memory.LEAN,
-        rules=Rules.ANY,
-    ),
+    Profile.PHYSICAL: Choices(),
 }

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from jaxroof.estimators.mlp_pipeline.chain import Visit, stages_of
 from jaxroof.estimators.mlp_pipeline.costs import (
     Prices,
     all_reduce,
@@ -200,35 +199,6 @@ def handout(inputs: Inputs, asked: Prices, held: Layers, costs: Stages) -> Hando
         loss=costs.loss,
         labels=jnp.where(ahead, send(asked, held.batch * boundary(held)), 0.0),
     )
-
-
-def deliver(given: Handout, t: Any, before: Any, after: Any, now: Visit) -> Any:
-    """Return the clocks once the weights and labels that a timestep needs are delivered.
-
-    Weights reach a stage in its first forward, each before its product; labels the last stage
-    before each loss. Each keeps the first device and its own until it is there.
-    """
-    stage = stages_of(len(after))
-    root = after[:1]
-    first = now.forward & (stage == t) & (stage > 0)
-    met = _of(first, larger(jnp.broadcast_to(root, before.shape), before))
-    moved = jnp.any(first, axis=0, keepdims=True)
-    sent, done = _of(first, given.weights), _of(first, given.layers)
-    root = jnp.where(moved, met + sent + done - _of(first, given.highest), root)
-    reached = jnp.where(first, met + sent + done, before + given.layers)
-
-    labelled = now.forward & (given.labels > 0.0)
-    both = larger(root, _of(labelled, reached)) + _of(labelled, given.labels)
-    told = jnp.any(labelled, axis=0, keepdims=True)
-    root = jnp.where(told, both, root)
-    after = jnp.where(first, reached + given.loss, after)
-    after = jnp.where(labelled, both + given.loss, after)
-    return jnp.where(stage == 0, root, after)
-
-
-def _of(mask: Any, values: Any) -> Any:
-    """Return the value at the one stage that a mask tells, [1, lanes]."""
-    return jnp.sum(jnp.where(mask, values, 0.0), axis=0, keepdims=True)
 
 
 # ---- Operations and events of the simulated program (section 7) ----------------------------------

@@ -21,6 +21,7 @@ from jaxroof.engine.search.all_plans import list_all_plans
 from jaxroof.errors import InputError
 from jaxroof.estimators import estimator
 from jaxroof.estimators.mlp_pipeline import costs, memory
+from jaxroof.estimators.mlp_pipeline.chain import lifted, peaks
 from jaxroof.estimators.mlp_pipeline.inputs import Inputs, Plan
 from jaxroof.estimators.mlp_pipeline.layers import layers
 from jaxroof.estimators.mlp_pipeline.plans import RULES
@@ -33,7 +34,6 @@ from jaxroof.estimators.mlp_pipeline.recipe import (
     Recipe,
     Rules,
 )
-from jaxroof.estimators.mlp_pipeline.simulate import lifted, peaks
 from jaxroof.records import checked, get_at, replace_at, with_named_absences
 from jaxroof.schedules import build
 
@@ -414,14 +414,13 @@ def test_orders_hold_as_many_microbatches_as_they_promise():
 def test_closed_forms_are_the_tables(order):
     """The order in closed form is that of the schedule as data."""
     from jaxroof.estimators.mlp_pipeline import chain
-    from jaxroof.estimators.mlp_pipeline.simulate import ORDERS
     from jaxroof.schedules import orders
     from jaxroof.schedules.table import BACKWARD, FORWARD
 
     stages, many = np.array([2, 4, 5, 3]), np.array([3, 6, 2, 9])
     asked_of = orders.Chain(*(jnp.asarray(c, jnp.int32)[None] for c in (stages, many)))
     numbers = chain.stages_of(5)
-    held = ORDERS[order](numbers, asked_of)
+    held = orders.CLOSED[order.value](numbers, asked_of)
     steps = jnp.arange(22, dtype=jnp.int32)
     now = jax.jit(jax.vmap(lambda t: chain.visit(t, held, numbers, asked_of)))(steps)
     for lane, (some_stages, some_many) in enumerate(zip(stages, many, strict=True)):
