@@ -46,12 +46,12 @@ from jaxroof.errors import InputError as InputError
 from jaxroof.estimator import Candidates as Candidates
 from jaxroof.estimator import Estimator as Estimator
 from jaxroof.estimator import Limit as Limit
+from jaxroof.estimators.published.inputs import Attention as Attention
 from jaxroof.estimators.published.inputs import Inputs as Inputs
 from jaxroof.estimators.published.inputs import Plan as Plan
 from jaxroof.estimators.published.inputs import Precision as Precision
-from jaxroof.estimators.published.recipe import Attention as Attention
-from jaxroof.estimators.published.recipe import Recipe as Recipe
-from jaxroof.estimators.published.recipe import Split as Split
+from jaxroof.estimators.published.inputs import Recipe as Recipe
+from jaxroof.estimators.published.inputs import Split as Split
 from jaxroof.estimators.published.step import published as published
 from jaxroof.estimators.training.inputs import TrainingInputs as TrainingInputs
 from jaxroof.estimators.training.inputs import TrainingPlan as TrainingPlan

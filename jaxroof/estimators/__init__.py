@@ -51,7 +51,7 @@ HOMES = {
     "whole_batch": "jaxroof.estimators.scaling_limits.batches",
     "limits": "jaxroof.estimators.scaling_limits.limits",
     "thresholds": "jaxroof.estimators.scaling_limits.limits",
-    "growth": "jaxroof.estimators.scaling_limits.greedy_growth",
+    "growth": "jaxroof.estimators.scaling_limits.batches",
     "moe_step": "jaxroof.estimators.scaling_limits.older_models",
     "closed_form": "jaxroof.estimators.scaling_limits.older_models",
 }

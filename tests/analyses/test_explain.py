@@ -26,7 +26,7 @@ from jaxroof.engine.sensitivity import switches
 from jaxroof.engine.sensitivity.derivatives import slopes
 from jaxroof.engine.sensitivity.elasticities import default_parameters
 from jaxroof.errors import InputError
-from jaxroof.estimators.published.layer_report import layer_reports
+from jaxroof.estimators.published.details import layer_reports
 from jaxroof.records import checked, get_at, replace_at
 from jaxroof.views import plots
 from jaxroof.views.plots.tornado import COLOURS

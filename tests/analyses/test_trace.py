@@ -23,8 +23,7 @@ from jaxroof import schedules
 from jaxroof.engine.grid.question import resolve
 from jaxroof.errors import InputError
 from jaxroof.estimators import estimator
-from jaxroof.estimators.mlp_pipeline.details import network_of
-from jaxroof.estimators.mlp_pipeline.program import program
+from jaxroof.estimators.mlp_pipeline.details import network_of, program
 from jaxroof.estimators.mlp_pipeline.recipe import PROFILES, Profile
 from jaxroof.estimators.pipelines import event_rows, visit_rows
 from jaxroof.io.traces import COLOURS, is_trace, side_by_side, trace_of

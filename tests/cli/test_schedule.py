@@ -16,7 +16,7 @@ from schedule_figures import in_flight
 import jaxroof as jr
 from jaxroof import schedules
 from jaxroof.estimators.pipelines import SCHEDULES
-from jaxroof.estimators.published.scheduled_step import (
+from jaxroof.estimators.published.details import (
     NOTHING,
     Extra,
     LayerCosts,

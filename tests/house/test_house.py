@@ -23,7 +23,7 @@ import jaxroof as jr
 from jaxroof import catalog, cli
 from jaxroof.cli.shared_options import SPLITS
 from jaxroof.estimators.published.legality import RULES
-from jaxroof.estimators.published.report import Report
+from jaxroof.estimators.published.step import Report
 from jaxroof.records import is_quantity
 
 HOUSE = ROOT / "jaxroof"

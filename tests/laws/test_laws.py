@@ -23,7 +23,7 @@ from jaxroof.engine.grid.axes import read_axes, replace_all
 from jaxroof.engine.grid.executor import EXECUTORS, JAX
 from jaxroof.engine.search import direct, fold, folded, groups
 from jaxroof.estimator import Candidates, reads
-from jaxroof.estimators.published.report import Report
+from jaxroof.estimators.published.step import Report
 from jaxroof.records import Number, checked, get_at
 from jaxroof.structure import map_numbers, results
 

@@ -9,9 +9,8 @@ import numpy as np
 from jaxroof.engine.grid.placement import place_best
 from jaxroof.engine.search.plan_text import parse_plan
 from jaxroof.errors import refusal, shown, unknown
-from jaxroof.estimators.published.inputs import Inputs, Plan
+from jaxroof.estimators.published.inputs import Inputs, Plan, Split
 from jaxroof.estimators.published.legality import broken_words, lacked
-from jaxroof.estimators.published.recipe import Split
 from jaxroof.estimators.published.step import published
 from jaxroof.units import parse
 

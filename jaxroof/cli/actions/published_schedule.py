@@ -16,8 +16,7 @@ from jaxroof.engine.grid.question import ask
 from jaxroof.errors import refusal
 from jaxroof.estimators.pipelines import check_schedules
 from jaxroof.estimators.published.details import layer_equivalents
-from jaxroof.estimators.published.inputs import Inputs, Plan
-from jaxroof.estimators.published.recipe import Recipe
+from jaxroof.estimators.published.inputs import Inputs, Plan, Recipe
 from jaxroof.estimators.published.step import published
 from jaxroof.schedules.clock import Sends
 from jaxroof.views.text.answers.schedule import answer

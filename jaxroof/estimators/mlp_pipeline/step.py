@@ -12,15 +12,20 @@ from jaxroof.catalog import lookup as named
 from jaxroof.errors import refusal
 from jaxroof.estimator import Estimator, ProgramSizes, details_in
 from jaxroof.estimators.legality import verdicts
-from jaxroof.estimators.mlp_pipeline.chain import clocks, in_flight, lifted, peaks
-from jaxroof.estimators.mlp_pipeline.costs import prices
+from jaxroof.estimators.mlp_pipeline.chain import (
+    SYNCHRONISED,
+    VISITS,
+    clocks,
+    in_flight,
+    lifted,
+    peaks,
+)
+from jaxroof.estimators.mlp_pipeline.costs import Stages, counts, handout, prices, stages
 from jaxroof.estimators.mlp_pipeline.inputs import Inputs, Plan, Report
 from jaxroof.estimators.mlp_pipeline.layers import Layers, layers
-from jaxroof.estimators.mlp_pipeline.memory import SYNCHRONISED, VISITS
 from jaxroof.estimators.mlp_pipeline.plans import RULES, VERDICTS, plans, sizes, tried
 from jaxroof.estimators.mlp_pipeline.recipe import Choices, Recipe, Sends
 from jaxroof.estimators.mlp_pipeline.recipe import Handout as HandoutChoice
-from jaxroof.estimators.mlp_pipeline.stages import Stages, counts, handout, stages
 from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.formulas.arithmetic import larger, largest
 from jaxroof.records import Number

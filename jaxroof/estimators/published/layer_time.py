@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 from jaxroof.catalog.system import System
 from jaxroof.catalog.system import network as network_of
-from jaxroof.estimators.published.inputs import Inputs
+from jaxroof.estimators.published.inputs import Inputs, Recipe
 from jaxroof.estimators.published.ledger import Work
 from jaxroof.estimators.published.operations import LayerOperation, Messages, Operations, operations
-from jaxroof.estimators.published.recipe import Recipe
 from jaxroof.formulas.arithmetic import larger, where
 from jaxroof.records import Number
 

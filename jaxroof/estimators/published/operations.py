@@ -9,9 +9,8 @@ from typing import NamedTuple
 from jaxroof.catalog.models import Model
 from jaxroof.errors import InputError
 from jaxroof.estimators.published import ledger
-from jaxroof.estimators.published.inputs import STUDY, Inputs
+from jaxroof.estimators.published.inputs import STUDY, Attention, Inputs, Recipe, Split
 from jaxroof.estimators.published.ledger import Core, Costs, Operation
-from jaxroof.estimators.published.recipe import Attention, Recipe, Split
 from jaxroof.formulas.arithmetic import where, whole
 from jaxroof.formulas.network import Collective, study_all_reduce, study_broadcast, study_gather
 from jaxroof.records import Number

@@ -5,24 +5,101 @@ Source: docs/models/transformer_model.md, sections 7 to 9.
 
 import operator
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import network as network_of
 from jaxroof.estimator import Estimator, details_in
-from jaxroof.estimators.legality import verdicts
-from jaxroof.estimators.published.inputs import Inputs, Plan
+from jaxroof.estimators.legality import verdicts, with_verdicts
+from jaxroof.estimators.published.inputs import Inputs, Plan, Recipe, Split
 from jaxroof.estimators.published.layer_time import LayerTimes, layer_times
-from jaxroof.estimators.published.legality import EVERY, RULES, lacked, why_not
+from jaxroof.estimators.published.legality import (
+    EVERY,
+    GROUPS,
+    RULES,
+    lacked,
+    placements,
+    plans,
+    why_not,
+)
 from jaxroof.estimators.published.operations import operations, stage_send
-from jaxroof.estimators.published.plans import GROUPS, placements, plans
-from jaxroof.estimators.published.recipe import Recipe, Split
-from jaxroof.estimators.published.report import Report
 from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.formulas import schedule
 from jaxroof.formulas.arithmetic import larger, smaller, where, whole
 from jaxroof.formulas.network import study_gather, study_send
-from jaxroof.records import Number
+from jaxroof.records import Number, quantity, record
+
+
+def _time(doc: str, symbol: str, words: str, label: str) -> Any:
+    """Declare a part of the step time."""
+    return quantity("s", doc, part_of="step_time", symbol=symbol, words=words, label=label)
+
+
+@record
+@with_verdicts(EVERY.values(), memory_fits="Memory is at most the usable capacity.")
+class Report:
+    """Time, memory and legality of one optimizer step under one plan.
+
+    The six time parts sum to ``step_time``, and the four memory parts to ``memory``. A plan is
+    ``feasible`` if all verdicts before that field are true.
+    """
+
+    step_time: Number = quantity("s", "Time of one optimizer step.", headline=True)
+    throughput: Number = quantity(
+        "sequence/s", "Sequences trained on a second.", better="higher", headline=True
+    )
+    memory: Number = quantity(
+        "B",
+        "Memory that the fullest accelerator needs.",
+        resource="capacity",
+        label="memory of one accelerator",
+    )
+    memory_weights: Number = quantity("B", "Memory of weights.", part_of="memory", words="weights")
+    memory_gradients: Number = quantity(
+        "B", "Memory of weight gradients.", part_of="memory", words="gradients"
+    )
+    memory_optimizer: Number = quantity(
+        "B", "Memory of optimizer state.", part_of="memory", words="optimizer state"
+    )
+    memory_activations: Number = quantity(
+        "B", "Memory of activations kept for backward.", part_of="memory", words="activations"
+    )
+    time_compute: Number = _time(
+        "Time in arithmetic, launches included.", "compute", "arithmetic and launches", "compute"
+    )
+    time_memory: Number = _time(
+        "Time in HBM traffic that arithmetic does not hide.", "hbm", "HBM bandwidth", "HBM"
+    )
+    time_tensor: Number = _time(
+        "Time in tensor-parallel communication.",
+        "tensor",
+        "tensor-parallel communication",
+        "tensor links",
+    )
+    time_data: Number = _time(
+        "Time in data-parallel communication not hidden.",
+        "data",
+        "data-parallel communication",
+        "data links",
+    )
+    time_pipeline: Number = _time(
+        "Time in sends between pipeline stages.", "sends", "sends between stages", "stage sends"
+    )
+    time_bubble: Number = _time(
+        "Time that a stage idles while the pipeline fills.",
+        "bubble",
+        "the pipeline bubble",
+        "bubble",
+    )
+    flops: Number = quantity("FLOP", "Arithmetic of one accelerator in one step.")
+    mfu: Number = quantity(
+        "1", "Model FLOP utilisation: matrix FLOP the model needs over peak.", better="higher"
+    )
+    training_days: Number = quantity("day", "Time of the whole training.", label="days of training")
+    tokens_per_second: Number = quantity(
+        "token/s", "Tokens trained on a second by one accelerator.", better="higher"
+    )
+
 
 DAY = 86400.0  # [s]
 
@@ -235,7 +312,7 @@ def example() -> Inputs:
 
 def contributions(inputs: Inputs, recipe: Recipe) -> Mapping[str, Number]:
     """Return the seconds that every operation adds to the step."""
-    from jaxroof.estimators.published.layer_report import contributions as found
+    from jaxroof.estimators.published.details import contributions as found
 
     return found(inputs, recipe)
 

@@ -19,10 +19,10 @@ from jaxroof.estimators.scaling_limits.data_movement import (
     Problem,
     batch_limit,
     batch_seconds,
+    latency_floor,
     outcome,
     sizes,
 )
-from jaxroof.estimators.scaling_limits.inputs import latency_floor
 from jaxroof.formulas.arithmetic import larger
 from jaxroof.records import Number
 

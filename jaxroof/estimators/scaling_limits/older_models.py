@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from jaxroof.catalog.system import System
 from jaxroof.estimators.answers import answers
-from jaxroof.estimators.scaling_limits.inputs import (
+from jaxroof.estimators.scaling_limits.data_movement import (
     EXAMPLE_DEVICE,
     LARGEST_RUN,
     DeviceInputs,

@@ -12,7 +12,7 @@ import pytest
 import jaxroof as jr
 from jaxroof.engine.grid import placement as placing
 from jaxroof.errors import InputError
-from jaxroof.estimators.published.plans import GROUPS, PLACED, placements
+from jaxroof.estimators.published.legality import GROUPS, PLACED, placements
 
 FAST = PLACED  # in the order of the plan
 DEGREES = {"plan.data": 8, "plan.tensor": 8, "plan.pipeline": 8, "plan.microbatch": 1}

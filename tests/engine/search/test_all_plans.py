@@ -13,9 +13,8 @@ import xarray as xr
 import jaxroof as jr
 from jaxroof.estimator import reads
 from jaxroof.estimators.published.layer_time import timings
-from jaxroof.estimators.published.legality import EVERY, RULES, panels_fit
+from jaxroof.estimators.published.legality import EVERY, RULES, panels_fit, plans
 from jaxroof.estimators.published.operations import operations
-from jaxroof.estimators.published.plans import plans
 from jaxroof.records import checked, replace_at
 
 FIELDS = [f.name for f in dataclasses.fields(jr.Plan)]

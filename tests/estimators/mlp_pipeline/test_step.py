@@ -20,7 +20,7 @@ from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.search.all_plans import list_all_plans
 from jaxroof.errors import InputError
 from jaxroof.estimators import estimator
-from jaxroof.estimators.mlp_pipeline import costs, memory
+from jaxroof.estimators.mlp_pipeline import chain, costs
 from jaxroof.estimators.mlp_pipeline.chain import lifted, peaks
 from jaxroof.estimators.mlp_pipeline.inputs import Inputs, Plan
 from jaxroof.estimators.mlp_pipeline.layers import layers
@@ -413,7 +413,6 @@ def test_orders_hold_as_many_microbatches_as_they_promise():
 @pytest.mark.parametrize("order", list(Order))
 def test_closed_forms_are_the_tables(order):
     """The order in closed form is that of the schedule as data."""
-    from jaxroof.estimators.mlp_pipeline import chain
     from jaxroof.schedules import orders
     from jaxroof.schedules.table import BACKWARD, FORWARD
 
@@ -440,7 +439,7 @@ def test_what_a_microbatch_takes_it_gives_back():
     """In place, nothing of a finished step is left on any stage."""
     recipe, inputs = Recipe(most_stages=8), lifted(with_named_absences(some()))
     held = layers(inputs, recipe.most_stages)
-    visits = memory.lean(inputs, held)
+    visits = chain.lean(inputs, held)
     most, left = peaks(inputs.plan, recipe, recipe.chosen(), visits)
     there = np.broadcast_to(held.there, left.shape)
     np.testing.assert_allclose(left[there], np.broadcast_to(visits.start, left.shape)[there])

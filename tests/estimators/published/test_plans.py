@@ -12,8 +12,7 @@ from places import ROOT
 
 import jaxroof as jr
 from jaxroof.estimators.legality import divisors
-from jaxroof.estimators.published.legality import RULES
-from jaxroof.estimators.published.plans import plans
+from jaxroof.estimators.published.legality import RULES, plans
 
 PATH = ROOT / "benchmarks" / "baselines.py"
 SPEC = importlib.util.spec_from_file_location("baselines", PATH)

@@ -23,10 +23,11 @@ from jaxroof.estimators.scaling_limits import best_split as frontier
 from jaxroof.estimators.scaling_limits.data_movement import (
     Degrees,
     batch_seconds,
+    latency_floor,
     point_by_point,
     problem_of,
+    sizes_of,
 )
-from jaxroof.estimators.scaling_limits.inputs import latency_floor, sizes_of
 from jaxroof.estimators.scaling_limits.limits import Detail, LimitsRecipe, limits
 from jaxroof.records import checked, get_at, replace_at
 from jaxroof.settings import build_inputs
