@@ -347,11 +347,11 @@ def buffered(inputs: Inputs, held: Layers) -> Bytes:
         gathered_more=into,
         backward_net=total(held, lambda layer: first(layer)[1]),
         again_net=below,
-        message=_sent(inputs, held)[:-1],
+        message=_message(inputs, held)[:-1],
     )
 
 
-def _sent(inputs: Inputs, held: Layers) -> Any:
+def _message(inputs: Inputs, held: Layers) -> Any:
     """Return the bytes of a message to the next stage, none from the last."""
     several = held.there & jnp.logical_not(held.ends)
     return jnp.where(several, inputs.element * held.batch * boundary(held), 0.0)
@@ -384,7 +384,7 @@ def lean(inputs: Inputs, held: Layers) -> Bytes:
     element = inputs.element * held.batch
     elements = total(held, lambda layer: layer.rows * layer.columns)
     outputs = total(held, lambda layer: element * layer.columns)
-    sent = _sent(inputs, held)
+    sent = _message(inputs, held)
     taken = element * lowest(held, lambda layer: layer.rows)
     own = jnp.where(held.begins, taken, 0.0)  # the microbatch itself
     begun = jnp.where(held.ends, element * boundary(held), 0.0)  # the loss's gradient
