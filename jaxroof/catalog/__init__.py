@@ -19,14 +19,8 @@ from jaxroof.errors import nearest, refusal, shown, unknown
 
 FORMATS = ("bf16", "fp8", "fp4", "int8", "fp32")
 
-SINGULAR = {
-    "models": "model",
-    "systems": "system",
-    "mlps": "mlp",
-    "architectures": "architecture",
-    "chips": "chip",
-    "software": "software",
-}
+SINGULAR = {f"{one}s": one for one in ("model", "system", "mlp", "architecture", "chip")}
+SINGULAR |= {"software": "software"}
 MODELS = ("models", "architectures")  # kinds that people call models
 TAKEN_FOR = {  # kind -> the other kind that people call models, and what is wrong with it here
     "models": (
@@ -148,26 +142,20 @@ def _variants(base: str, table: dict[str, Any]) -> Iterator[tuple[str, dict[str,
     """Yield one system per value of ``fast_domains``; yield any other entry unchanged."""
     domains = table.get("fast_domains", [None])
     for domain in domains:
-        variant = {
-            "fast_domain" if key == "fast_domains" else key: (
-                domain if key == "fast_domains" else value
-            )
-            for key, value in table.items()
-        }
-        if len(domains) == 1:
-            yield base, variant
-        else:
+        pairs = (
+            ("fast_domain", domain) if pair[0] == "fast_domains" else pair for pair in table.items()
+        )
+        variant = dict(pairs)
+        if len(domains) > 1:
             variant["title"] += f", fast domain of {domain}"
-            yield f"{base}-nvs{domain}", variant
+        yield base if len(domains) == 1 else f"{base}-nvs{domain}", variant
 
 
 def is_file(name_or_path: str | os.PathLike[str] | Table) -> bool:
     """Return whether an entry is given by a file of the user, not by its name."""
     if not isinstance(name_or_path, str):
         return True  # a path, or a table of a file
-    return (
-        name_or_path.endswith((".toml", ".json")) or "/" in name_or_path or os.sep in name_or_path
-    )
+    return name_or_path.endswith((".toml", ".json")) or bool({"/", os.sep} & {*name_or_path})
 
 
 def _written(kind: str, name_or_path: object) -> tuple[str, dict[str, Any]]:
@@ -259,10 +247,7 @@ def _by_name(kind: str, name: str, where: str) -> dict[str, Any]:
     # The bare name of a system with variants, or an unknown variant: the error lists the variants.
     stem = name.casefold().partition("-nvs")[0]
     variants = [known for known in published if known.startswith(f"{stem}-")]
-    if (
-        any(known.startswith(f"{stem}-nvs") for known in variants)
-        and name.casefold() not in variants
-    ):
+    if f"{stem}-nvs" in " ".join(variants) and name.casefold() not in variants:
         expected = f"expected one of {', '.join(variants)}"
         raise refusal(where, f"{name}: no such {SINGULAR[kind]}; {expected}.")
     other, problem = TAKEN_FOR.get(kind, (kind, ""))
@@ -281,8 +266,7 @@ def _check_complete(
     choices: Collection[str],
 ) -> None:
     """Raise for an entry with a key that is not allowed, or without a required field."""
-    allowed = [*fields, *choices, *TEXTS[:3], "base"]
-    allowed += ALSO.get(kind, [])
+    allowed = [*fields, *choices, *TEXTS[:3], "base", *ALSO.get(kind, [])]
     for key in written:
         if key not in allowed:
             raise unknown(where, key, f"field of {SINGULAR[kind].capitalize()}", allowed)
@@ -305,12 +289,10 @@ def read_entry(kind: str, path: str) -> dict[str, Any]:
     expected += " or a config.json" * (kind == "architectures")
     try:
         text = pathlib.Path(path).read_bytes().decode("utf-8-sig")
-    except FileNotFoundError:
-        raise refusal(path, f"no such file; {expected}.") from None
-    except IsADirectoryError:
-        raise refusal(path, f"a directory; {expected}.") from None
     except OSError as error:
-        raise refusal(path, f"cannot be read ({error.strerror}); {expected}.") from None
+        known = {FileNotFoundError: "no such file", IsADirectoryError: "a directory"}
+        said = known.get(type(error), f"cannot be read ({error.strerror})")
+        raise refusal(path, f"{said}; {expected}.") from None
     except UnicodeDecodeError as error:
         raise refusal(path, f"not UTF-8 text at byte {error.start}; {expected}.") from None
     if path.endswith(".json"):

@@ -32,18 +32,9 @@ NEUTRAL = {  # fields that change neither parameters nor FLOP
 }
 
 OTHER_LAYERS = {  # beginnings of the fields and kinds of layers that they have, or part of the kind
-    "mamba": "Mamba",
-    "ssm": "Mamba",
-    "hybrid_override_pattern": "Mamba",
-    "jamba": "Mamba",
-    "zamba": "Mamba",
-    "bamba": "Mamba",
-    "nemotron_h": "Mamba",
-    "granitemoehybrid": "Mamba",
-    "falcon_h1": "Mamba",
-    "linear_attention": "linear-attention",
-    "linear_num_": "linear-attention",
-    "qwen3_next": "linear-attention",
+    **dict.fromkeys(("mamba", "ssm", "hybrid_override_pattern", "jamba", "zamba"), "Mamba"),
+    **dict.fromkeys(("bamba", "nemotron_h", "granitemoehybrid", "falcon_h1"), "Mamba"),
+    **dict.fromkeys(("linear_attention", "linear_num_", "qwen3_next"), "linear-attention"),
     "rwkv": "RWKV",
     "recurrent_gemma": "recurrent",
 }
@@ -65,13 +56,18 @@ def entry(path: str, text: str) -> Entry:
     kind = written["model_type"]
     _refuse_other_layers(path, kind, written)
     if kind not in FAMILIES:
-        _refuse_towers(path, kind, written)
+        if isinstance(written.get("text_config"), dict):
+            remedy = "expected its text_config as a file of its own"
+            raise refusal(f"{path}: model_type", f"{kind}: a model of several towers; {remedy}.")
         near = nearest(kind, FAMILIES)
         meant = f" Did you mean {near!r}?" if near else ""
         known = f"expected one of {', '.join(FAMILIES)}"
         raise refusal(f"{path}: model_type", f"{kind}: not understood; {known}.{meant}")
     config = Config(path, written)
-    _check_purpose(config)
+    for name in config.items("architectures"):
+        if not str(name).endswith(("ForCausalLM", "LMHeadModel")):
+            said = f"{shown(name)}: its head is not known"
+            raise config.refuse("architectures", said, "...ForCausalLM")
     found = FAMILIES[kind](config)
     _check_the_rest(config, kind)
     return {"title": f"A {kind}, read from its configuration", "source": path} | found
@@ -86,22 +82,6 @@ def _refuse_other_layers(path: str, kind: str, written: Entry) -> None:
         if start in kind or any(name.startswith(start) for name in named):
             said = f"{words} layers are not modelled; expected attention in every layer"
             raise refusal(f"{path}: model_type", f"{kind}: {said}.")
-
-
-def _refuse_towers(path: str, kind: str, written: Entry) -> None:
-    """Raise for a model of several parts, whose text part is a configuration of its own."""
-    if isinstance(written.get("text_config"), dict):
-        remedy = "expected its text_config as a file of its own"
-        raise refusal(f"{path}: model_type", f"{kind}: a model of several towers; {remedy}.")
-
-
-def _check_purpose(config: Config) -> None:
-    """Raise for a model with another head than that of a language model."""
-    for name in config.items("architectures"):
-        if not str(name).endswith(("ForCausalLM", "LMHeadModel")):
-            raise config.refuse(
-                "architectures", f"{shown(name)}: its head is not known", "...ForCausalLM"
-            )
 
 
 def _check_the_rest(config: Config, kind: str) -> None:

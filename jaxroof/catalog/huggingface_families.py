@@ -41,6 +41,10 @@ class Config:
             raise self.refuse(key, f"given {shown(value)}", expected)
         return value
 
+    def counts(self, **keys: str) -> "Entry":
+        """Return whole numbers above 0 by the fields of an Architecture that they are."""
+        return {name: self.count(key) for name, key in keys.items()}
+
     def items(self, key: str) -> list[Any]:
         """Return a list, empty where there is none. Raises: InputError for something else."""
         value = self.given(key)
@@ -87,9 +91,8 @@ def _decoder(config: Config, tied: bool = False, size: int | None = None) -> Ent
     if config.given("head_dim") is None and hidden % heads:
         raise config.refuse("head_dim", "missing", "a width, as hidden_size has no such parts")
     return {
-        "layers": config.count("num_hidden_layers"),
+        **config.counts(layers="num_hidden_layers", feedforward="intermediate_size"),
         "hidden": hidden,
-        "feedforward": config.count("intermediate_size"),
         "heads": heads,
         "kv_heads": config.count("num_key_value_heads", heads),
         "head_size": size or config.count("head_dim", hidden // heads),
@@ -120,14 +123,9 @@ def _windowed(config: Config, found: Entry, default: int) -> Entry:
 
 
 def _llama(config: Config) -> Entry:
-    biases = {
-        (False, False): "none",
-        (True, False): "attention",
-        (False, True): "mlp",
-        (True, True): "all",
-    }
-    given = (config.flag("attention_bias", False), config.flag("mlp_bias", False))
-    return _decoder(config) | {"biases": biases[given]}
+    inside = ("none", "mlp"), ("attention", "all")
+    attention, mlp = config.flag("attention_bias", False), config.flag("mlp_bias", False)
+    return _decoder(config) | {"biases": inside[attention][mlp]}
 
 
 def _mistral(config: Config) -> Entry:
@@ -140,13 +138,13 @@ def _phi3(config: Config) -> Entry:
 
 
 def _mixtral(config: Config) -> Entry:
-    found = _decoder(config)
-    found |= {
-        "experts": config.count("num_local_experts"),
-        "active_experts": config.count("num_experts_per_tok"),
-        "expert_feedforward": found["feedforward"],
-    }
-    return _windowed(config, found, 0)
+    return _windowed(config, _with_experts(config, _decoder(config)), 0)
+
+
+def _with_experts(config: Config, found: Entry) -> Entry:
+    """Return a model all of whose MLPs are experts."""
+    found |= config.counts(experts="num_local_experts", active_experts="num_experts_per_tok")
+    return found | {"expert_feedforward": found["feedforward"]}
 
 
 def _qwen_windows(config: Config, found: Entry) -> Entry:
@@ -178,12 +176,9 @@ def _qwen_experts(config: Config) -> Entry:
         raise config.refuse(
             "mlp_only_layers", f"given {shown(dense)}", "none, or the leading layers"
         )
-    return {
-        "experts": config.count("num_experts"),
-        "active_experts": config.count("num_experts_per_tok"),
-        "expert_feedforward": config.count("moe_intermediate_size"),
-        "first_dense_layers": len(dense),
-    }
+    found = config.counts(experts="num_experts", active_experts="num_experts_per_tok")
+    found |= config.counts(expert_feedforward="moe_intermediate_size")
+    return found | {"first_dense_layers": len(dense)}
 
 
 def _qwen2_moe(config: Config) -> Entry:
@@ -205,24 +200,20 @@ def _deepseek(config: Config) -> Entry:
     config.only("mlp_bias", False)
     config.only("moe_layer_freq", 1)
     each = config.count("moe_intermediate_size")
-    latent = {
-        "kv_rank": config.count("kv_lora_rank"),
-        "nope_size": config.count("qk_nope_head_dim"),
-        "rope_size": config.count("qk_rope_head_dim"),
-        "value_size": config.count("v_head_dim"),
-    }
+    latent = config.counts(kv_rank="kv_lora_rank", nope_size="qk_nope_head_dim")
+    latent |= config.counts(rope_size="qk_rope_head_dim", value_size="v_head_dim")
     if config.stated("q_lora_rank"):  # null: queries have no latent
         latent["q_rank"] = config.count("q_lora_rank", 1536)
     size = latent["nope_size"] + latent["rope_size"]  # head_dim, if any, repeats a part of it
     shared = config.count("n_shared_experts", 0, zero=True)
-    return _decoder(config, size=size) | latent | {
-        "experts": config.count("n_routed_experts"),
-        "active_experts": config.count("num_experts_per_tok"),
+    found = _decoder(config, size=size) | latent
+    found |= config.counts(experts="n_routed_experts", active_experts="num_experts_per_tok")
+    return found | {
         "expert_feedforward": each,
         "shared_feedforward": shared * each,
         "first_dense_layers": config.count("first_k_dense_replace", zero=True),
         "attention": "latent",
-    }  # fmt: skip
+    }
 
 
 def _deepseek_v3(config: Config) -> Entry:
@@ -254,14 +245,12 @@ def _gpt2(config: Config) -> Entry:
     config.only("add_cross_attention", False)
     hidden, heads = config.count("n_embd"), config.count("n_head")
     return {
-        "layers": config.count("n_layer"),
+        **config.counts(layers="n_layer", vocabulary="vocab_size", positions="n_positions"),
         "hidden": hidden,
         "feedforward": config.count("n_inner", 4 * hidden),
         "heads": heads,
         "kv_heads": heads,
         "head_size": hidden // heads,
-        "vocabulary": config.count("vocab_size"),
-        "positions": config.count("n_positions"),
         "attention": "heads",
         "mlp": "plain",
         "norm": "layernorm",
@@ -278,15 +267,9 @@ def _gpt_neox(config: Config) -> Entry:
 def _gpt_oss(config: Config) -> Entry:
     config.only("attention_bias", True)
     config.count("head_dim")
-    found = _decoder(config)
     config.given("experts_per_token")  # a repetition
-    found |= {
-        "experts": config.count("num_local_experts"),
-        "active_experts": config.count("num_experts_per_tok"),
-        "expert_feedforward": found["feedforward"],
-        "biases": "experts",
-        "extra_parameters": found["layers"] * found["heads"],  # the sinks of attention
-    }
+    found = _with_experts(config, _decoder(config)) | {"biases": "experts"}
+    found["extra_parameters"] = found["layers"] * found["heads"]  # the sinks of attention
     local = found["layers"] - found["layers"] // 2
     return found | _windows(config, config.count("sliding_window", 128), local)
 

@@ -31,13 +31,8 @@ class Software(NamedTuple):
 def software(name: str) -> Software:
     """Return a software of the catalogue."""
     written = catalog.describe("software", name)
-    return Software(
-        name=name,
-        title=written["title"],
-        formulas=written["formulas"],
-        settings=written["settings"],
-        only={key: tuple(values) for key, values in written.get("only", {}).items()},
-    )
+    only = {key: tuple(values) for key, values in written.get("only", {}).items()}
+    return Software(name, written["title"], written["formulas"], written["settings"], only)
 
 
 # what a model's entry may set beside its numbers: choices of a training step or unfused blocks
@@ -100,9 +95,8 @@ def architecture_with_choices(
     (8.0, 'gated')
     """
     fields = units(Architecture)
-    entry = catalog.entry(
-        "architectures", name, fields, _optional(Architecture), ARCHITECTURE_CHOICES
-    )
+    choices = ARCHITECTURE_CHOICES
+    entry = catalog.entry("architectures", name, fields, _optional(Architecture), choices)
     missing = [key for key in ARCHITECTURE_CHOICES if key not in entry]
     if missing:
         raise refusal(_called(name), f"{', '.join(missing)}: missing; expected a choice each")
@@ -212,22 +206,14 @@ def chip_of(
     base = None if written is not None else catalog.base_of("systems", system)
     name = written if base is None else chip_name(base)
     name = chip_name(_called(system)) if name is None else name
-    few = {
-        f"{form}_flops": entry["peaks"][form] for form in ("fp8", "fp4") if form in entry["peaks"]
-    }
+    peaks = entry["peaks"]
+    few = {f"{form}_flops": peaks[form] for form in ("fp8", "fp4") if form in peaks}
     about = {}
     if isinstance(written, str) and not catalog.is_file(written):
-        about = {"calibrated": float(_is_chip_of(system, written))}
+        base = catalog.base_of("systems", system)  # without one, the system's file is believed
+        known = catalog.describe("chips", catalog.canonical("chips", written))["systems"]
+        about = {"calibrated": float(base is None or base in known)}
     return chip(name, **few, **about)
-
-
-def _is_chip_of(system: str | os.PathLike[str] | catalog.Table, name: str) -> bool:
-    """Return whether a system has a chip; of one without a base, its file is believed."""
-    base = catalog.base_of("systems", system)
-    return (
-        base is None
-        or base in catalog.describe("chips", catalog.canonical("chips", name))["systems"]
-    )
 
 
 def with_chip(

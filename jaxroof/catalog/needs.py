@@ -9,13 +9,8 @@ from jaxroof.units import parse
 # Estimator -> the fields; a test compares each with what a run requires.
 NEEDS: dict[str, tuple[str, ...]] = {
     "published": (
-        "vector_flops",
-        "hbm_capacity",
-        "fast_domain",
-        "fast_bandwidth",
-        "fast_latency",
-        "slow_bandwidth",
-        "slow_latency",
+        *("vector_flops", "hbm_capacity", "fast_domain", "fast_bandwidth", "fast_latency"),
+        *("slow_bandwidth", "slow_latency"),
     ),
     "unfused": ("vector_flops", "fast_domain", "fast_bandwidth", "slow_bandwidth"),
     "matmul": (),
@@ -24,14 +19,8 @@ NEEDS: dict[str, tuple[str, ...]] = {
 }
 ALWAYS = ("matrix_flops", "hbm_bandwidth")  # of every published system; a file must have them too
 TRAINING_READS = (  # fields of a system that a step of `training` depends on; a test holds it
-    "matrix_flops",
-    "hbm_bandwidth",
-    "hbm_capacity",
-    "hbm_usable",
-    "fast_domain",
-    "fast_bandwidth",
-    "slow_bandwidth",
-    "nics",
+    *("matrix_flops", "hbm_bandwidth", "hbm_capacity", "hbm_usable"),
+    *("fast_domain", "fast_bandwidth", "slow_bandwidth", "nics"),
 )
 QUESTIONS = {  # what each estimator answers, in words
     "published": "a training step",
