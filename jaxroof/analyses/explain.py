@@ -155,10 +155,7 @@ def explain(
 
 
 def _task(estimator: Estimator, inputs: Any, recipe: Any, rules: Iterable[Any]) -> Task:
-    """Return the checked task.
-
-    Raises: InputError if it is not a search, or its objective is not a time made up by resources.
-    """
+    """Return the checked task."""
     question = check_search(estimator, inputs, recipe, where=rules)
     aim = question.objective
     unit = field_at(question.report, aim).metadata["unit"]
@@ -389,10 +386,7 @@ def _named(data: xr.Dataset, start: str) -> xr.Dataset:
 
 
 def explanation_of(data: xr.Dataset) -> Explanation:
-    """Return the explanation that a Dataset holds.
-
-    Raises: InputError for a Dataset that holds none.
-    """
+    """Return the explanation that a Dataset holds."""
     try:
         return Explanation(**{part: _part(data, part) for part in PARTS})
     except (LookupError, ValueError, TypeError) as error:

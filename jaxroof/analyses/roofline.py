@@ -263,10 +263,7 @@ def letter(field: "dataclasses.Field[Any]") -> str:
 
 
 def read_shape(estimator: Estimator, text: str, swept: str | None = None) -> dict[str, Any]:
-    """Return the numbers of a text such as ``B=256,D=4096`` by path; ``swept`` may be missing.
-
-    Raises: InputError for a dimension that is missing, unknown, repeated or out of range.
-    """
+    """Return the numbers of a text such as ``B=256,D=4096`` by path; ``swept`` may be missing."""
     fields = dimensions(estimator)
     found: dict[str, Any] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
@@ -286,10 +283,7 @@ def _number(text: str, field: "dataclasses.Field[Any]", where: str) -> float:
 
 
 def check_complete(estimator: Estimator, given: Iterable[str]) -> None:
-    """Check that every dimension without a default is given.
-
-    Raises: InputError that lists the dimensions of the operator.
-    """
+    """Check that every dimension without a default is given."""
     missing = [letter(f) for path, f in _needed(estimator).items() if path not in {*given}]
     if missing:
         are = "are" if len(missing) > 1 else "is"
@@ -325,10 +319,7 @@ def _meaning(field: "dataclasses.Field[Any]") -> str:
 
 
 def path_of(estimator: Estimator, name: str, where: str) -> str:
-    """Return the path of a dimension given by letter, name or path.
-
-    Raises: InputError with the nearest name.
-    """
+    """Return the path of a dimension given by letter, name or path."""
     fields = dimensions(estimator)
     for called in (letter, lambda field: field.name):
         for path, field in fields.items():
@@ -343,10 +334,7 @@ def path_of(estimator: Estimator, name: str, where: str) -> str:
 
 
 def read_dtypes(text: str) -> tuple[str, str, str]:
-    """Return the formats of input, weight and output of a text such as ``bf16,int8,bf16``.
-
-    Raises: InputError for an unknown format (with the nearest), or a wrong number of formats.
-    """
+    """Return the formats of input, weight and output of a text such as ``bf16,int8,bf16``."""
     names = [part.strip() for part in text.split(",")]
     for name in names:
         if name not in DTYPES:
@@ -379,10 +367,7 @@ def peak_format(dtypes: Sequence[str]) -> str:
 
 
 def read_sweep(estimator: Estimator, text: str) -> Sweep:
-    """Parse a sweep such as ``B=1:8192:65``: values in equal ratios, counts rounded.
-
-    Raises: InputError for a malformed text, an unknown dimension, or ends out of range.
-    """
+    """Parse a sweep such as ``B=1:8192:65``: values in equal ratios, counts rounded."""
     name, equals, ends = (part.strip() for part in text.partition("="))
     parts = [part.strip() for part in ends.split(":")]
     if not equals or not name or len(parts) not in (2, 3):

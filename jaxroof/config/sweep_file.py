@@ -22,8 +22,7 @@ from jaxroof.engine.runs.chunked_sweep import evaluate_sweep
 from jaxroof.engine.runs.chunked_sweep import sweep as long_sweep
 from jaxroof.engine.runs.cluster import Cluster, check_cluster, finished_chunks
 from jaxroof.engine.runs.dry_run import DryRun, dry_run, estimated, thinned, thinned_lengths
-from jaxroof.engine.runs.job import SweepJob, sweep_job
-from jaxroof.engine.runs.job_size import check_whole
+from jaxroof.engine.runs.job import SweepJob, check_whole, sweep_job
 from jaxroof.engine.sensitivity.elasticities import elasticities
 from jaxroof.errors import InputError, refusal, shown, unknown
 from jaxroof.estimator import Estimator

@@ -47,7 +47,6 @@ def detail(
 
     Arguments: ``inputs`` may be a checked question; ``axes`` are as in ``tabulate``; ``options``
     are those of the detail.
-    Raises: InputError for an estimator without such a detail, and for what the detail refuses.
     """
     asked = detail_of(estimator, name)
     _, inputs, recipe, read = ask(estimator, inputs, recipe, axes=axes)
@@ -80,10 +79,7 @@ def detail(
 
 
 def detail_of(estimator: Estimator, name: str) -> Detail:
-    """Return a detail by name.
-
-    Raises: InputError for an estimator that has none of the name.
-    """
+    """Return a detail by name."""
     known = estimator.details()
     if name not in known:
         raise unknown("", name, f"detail of {estimator.name or 'the estimator'}", known)
@@ -99,10 +95,7 @@ def options_of(estimator: Estimator, name: str) -> list[str]:
 def rows_of(
     estimator: Estimator, name: str, inputs: Any, recipe: Any = None, **options: Any
 ) -> tuple[Any, Rows]:
-    """Return the inputs with their placement, and a detail of one plan.
-
-    Raises: InputError for arrays where one number is expected, and for what the detail refuses.
-    """
+    """Return the inputs with their placement, and a detail of one plan."""
     _check_scalars(inputs)
     return _rows(estimator, detail_of(estimator, name), inputs, recipe, options)
 

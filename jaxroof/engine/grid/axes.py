@@ -83,8 +83,6 @@ def read_axes(
     of the axes. A field that has an axis of its own overrides the same field in the records of
     another axis. Choices in ``given`` override those that come with records. Axes that have already
     been read are returned unchanged; those ``before`` come first.
-
-    Raises: InputError for unknown paths, empty axes, wrong units, and uneven or repeated paths.
     """
     if not isinstance(axes, Mapping):
         return list(axes or ())
@@ -144,10 +142,7 @@ def are_labels(values: Mapping[str, Any]) -> bool:
 
 
 def unique_names(axes: Sequence[Axis], taken: Collection[str] = ()) -> list[Axis]:
-    """Return the axes with unique names that differ from the result names in ``taken``.
-
-    Raises: InputError where no unique name can be derived for an axis.
-    """
+    """Return the axes with unique names that differ from the result names in ``taken``."""
     named: list[Axis] = []
     for axis in axes:
         used = {other.name for other in named} | {"rank", *taken}

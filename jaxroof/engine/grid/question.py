@@ -55,9 +55,6 @@ def ask(
     name, and choices of the recipe; those that are None count as not given. Choices that come
     with a record apply where neither settings nor a recipe make them. ``whole`` says that the
     settings are all of the inputs, also those that no result depends on, as a stored file has them.
-
-    Raises: InputError for settings that are missing, unknown (with the nearest), out of range or
-    without effect on any result, and for axes that cannot be read.
     """
     if isinstance(inputs, Question):
         if not settings and axes is None:
@@ -76,10 +73,7 @@ def ask(
 
 
 def check_no_plan(estimator: Estimator, axes: AxisValues | None) -> None:
-    """Check that no axis of a search is over the plan.
-
-    Raises: InputError for the first that is.
-    """
+    """Check that no axis of a search is over the plan."""
     for path in sorted(paths_of(axes)):
         if path.partition(".")[0] == "plan" and path in known_paths(estimator.inputs):
             raise refusal(path, "the search chooses the plan; constrain it with where, or tabulate")
@@ -96,8 +90,6 @@ def resolve(
     """Return inputs, recipe and axes as ``ask`` has them, unread, and the names that were given.
 
     A number of the settings may be a column of numbers here.
-
-    Raises: InputError as ``ask`` does.
     """
     settings = dict(settings or {})
     if isinstance(inputs, Mapping):
@@ -124,10 +116,7 @@ def resolve(
 def expanded(
     estimator: Estimator, settings: Mapping[str, Any], axes: Any, inputs: Any = None
 ) -> tuple[dict[str, Any], Any]:
-    """Return settings and axes with every short name as what it stands for.
-
-    Raises: InputError for a field that is given twice, by two names.
-    """
+    """Return settings and axes with every short name as what it stands for."""
     found, tables = long_names(estimator, settings), tables_of(axes)
     tables = {
         estimator.shorthand.get(key, key): by_path(estimator.shorthand, moved)
@@ -143,8 +132,6 @@ def expanded(
 
 def long_names(estimator: Estimator, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings by their paths; fields of the plan and others may have short names.
-
-    Raises: InputError for a field that is given twice, by two names.
 
     >>> from jaxroof.estimators import estimator
     >>> long_names(estimator("training"), {"tp": 8, "pipeline": 4, "gpus": 32, "sequence": 1024})

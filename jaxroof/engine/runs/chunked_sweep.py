@@ -19,11 +19,12 @@ from jaxroof.engine.grid.tabulate import tabulate
 from jaxroof.engine.runs.job import (
     SHOWN_AS,
     SweepJob,
+    check_chunks,
     check_same,
     different_sweep,
     fingerprint,
+    searched_points,
 )
-from jaxroof.engine.runs.job_size import check_chunks, searched_points
 from jaxroof.engine.search import all_plans as every_plan
 from jaxroof.engine.search.problem import SearchProblem, axis_roles, check_searches
 from jaxroof.engine.search.search import best_of_each, search_dataset
@@ -58,8 +59,6 @@ def sweep(
     Arguments: ``chunk`` is the largest number of points in a chunk; ``overwrite`` discards an
     existing store; ``progress`` is called with (done, all) points; ``elsewhere`` has all chunks but
     the first, which lays out the store, evaluated by other processes.
-    Raises: InputError if the store holds another sweep, another run is writing it, or the disk is
-    full.
     """
     if chunk is not None and chunk < 1:
         raise InputError(f"chunk: expected a whole number of at least 1, given {chunk}")

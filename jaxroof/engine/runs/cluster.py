@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import re
+import signal
 import threading
 import zlib
 from collections.abc import Callable, Generator, Iterator
@@ -116,8 +117,13 @@ def _local(workers: int | None) -> Any:
         processes=True,
         dashboard_address="127.0.0.1:0",
         silence_logs=logging.CRITICAL,
-        preload=["jaxroof.engine.runs.local_worker"],
+        preload=[__name__],
     )
+
+
+def dask_setup(worker: Any) -> None:
+    """Leave Ctrl-C of a process of a local cluster to the client (dask calls it by its name)."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _announcement(client: Any) -> str:

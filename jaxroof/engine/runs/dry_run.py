@@ -19,8 +19,7 @@ from jaxroof.engine.grid.axes import Axis
 from jaxroof.engine.grid.executor import JAX, SMALL
 from jaxroof.engine.grid.size import COPIES, NUMBER
 from jaxroof.engine.runs.chunked_sweep import chunk_layout, evaluate_sweep, searches_of
-from jaxroof.engine.runs.job import SweepJob
-from jaxroof.engine.runs.job_size import check_chunks, check_whole, chunk_sizes, whole_size
+from jaxroof.engine.runs.job import SweepJob, check_chunks, check_whole, chunk_sizes, whole_size
 from jaxroof.engine.search.problem import axis_roles, most_by_numpy
 from jaxroof.estimator import Estimator
 from jaxroof.io.atomic import Path

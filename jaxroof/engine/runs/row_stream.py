@@ -81,7 +81,6 @@ def stream_rows(estimator: Estimator, chunks: Iterable[RowChunk]) -> Iterator[Ro
 
     If the estimator refuses a group (for example because a number is missing), its rows go into
     ``refused``; the other groups of the chunk are still evaluated.
-    Raises: InputError for a result that is not one number per row, or that only some rows have.
     """
     seen = 0
     for chunk in chunks:

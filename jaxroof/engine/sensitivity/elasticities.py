@@ -102,10 +102,7 @@ def default_parameters(estimator: Estimator, inputs: Any) -> tuple[str, ...]:
 def known_parameters(
     estimator: Estimator, inputs: Any, asked: Sequence[str] | None
 ) -> tuple[str, ...]:
-    """Return the requested parameters, checked, or the default ones where none are given.
-
-    Raises: InputError for a path that is no number of the inputs, with the nearest name.
-    """
+    """Return the requested parameters, checked, or the default ones where none are given."""
     asked = default_parameters(estimator, inputs) if asked is None else asked
     paths = [asked] if isinstance(asked, str) else asked
     held = [path for path, _, _ in leaves(inputs)]
@@ -132,10 +129,7 @@ def known_parameters(
 
 
 def _result(estimator: Estimator, report: Any, asked: str | None) -> str:
-    """Return the name of the result to differentiate: by default the objective or the first time.
-
-    Raises: InputError for an unknown result, with the nearest name.
-    """
+    """Return the name of the result to differentiate: the objective or the first time."""
     numbers = {n: v for n, v in results(report).items() if v.dtype != bool}
     if asked is None and not estimator.objective:
         units = {f.name: f.metadata["unit"] for f in dataclasses.fields(report) if is_quantity(f)}

@@ -65,10 +65,7 @@ class ParameterLanes:
         return dataclasses.replace(self, ready=subset(self.ready, [plans]))
 
     def every(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield plans in batches, with their costs [plan, parameter, factor].
-
-        Raises: InputError where a plan has no cost.
-        """
+        """Yield plans in batches, with their costs [plan, parameter, factor]."""
         question, shape = self.question, (len(self.paths), len(self.factors))
         row, place = (at.ravel() for at in np.indices(shape))
         factor, rising = self.factors[place], question.sign > 0

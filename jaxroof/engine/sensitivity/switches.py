@@ -140,10 +140,7 @@ def _turned(way: np.ndarray, cost: np.ndarray) -> np.ndarray:
 
 
 def _check(lanes: ParameterLanes, cost: np.ndarray) -> None:
-    """Check that costs [plan, parameter, place] are monotone and convex.
-
-    Raises: NotConvex that names the first parameter along which a cost is not.
-    """
+    """Check that costs [plan, parameter, place] are monotone and convex."""
     length = np.diff(lanes.factors)
     slack = SLACK * cost.max(axis=-1, keepdims=True)
     rise = np.diff(cost, axis=-1)
@@ -214,10 +211,7 @@ class Pairs(NamedTuple):
 
 
 def _exact(lanes: ParameterLanes) -> tuple[BestPlans, Intervals]:
-    """Return the best plans of all lanes, and the intervals of each best plan between them.
-
-    Raises: NotConvex.
-    """
+    """Return the best plans of all lanes, and the intervals of each best plan between them."""
     plan, cost = _contenders(lanes)
     way = _ways(cost)
     cost = _turned(way, cost)
