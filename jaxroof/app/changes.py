@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jaxroof import catalog
-from jaxroof.app.answers.plans import best_plans
 from jaxroof.app.fields import (
     MARGINS,
     USABLE,
@@ -20,10 +19,7 @@ from jaxroof.app.fields import (
 from jaxroof.app.question import asked, unchanged
 from jaxroof.app.state import (
     CHOICE,
-    KINDS,
-    PUBLISHED,
     START,
-    TRAINING,
     State,
     Upload,
     checked,
@@ -35,16 +31,12 @@ from jaxroof.app.state import (
 from jaxroof.app.uploads import model_of
 from jaxroof.catalog.needs import answers
 from jaxroof.errors import InputError, refusal, shown
+from jaxroof.estimators.training.step import training
 from jaxroof.units import parse
 
-FIRST: dict[str, tuple[str, str, str, int, int]] = {
-    # of an estimator: a model, a system and another to compare, and sizes on which it fits
-    TRAINING: (START.model, START.system, START.other, START.gpus, START.batch),
-    PUBLISHED: ("gpt3-1t", "b200-nvs8", "h200-nvs8", 2048, 4096),
-}
 SEQUENCE = 4096.0  # tokens, of a model's file that does not say
 PATHS = {"gpus": "gpus", "batch": "global_batch"}  # of the state -> of the inputs
-TEXTS = ("where", "mine", "system", "other", "across", "up", "schedule", "tab", "split")
+TEXTS = ("where", "mine", "system", "other", "across", "up", "schedule", "tab")
 
 
 def numbers_of(state: State) -> Mapping[str, Number]:
@@ -62,13 +54,13 @@ def _numbers(state: State) -> Mapping[str, Number]:
 
 
 @functools.lru_cache(maxsize=64)
-def _silent(own: Upload, estimator: str) -> bool:
-    return model_of(own, estimator)[0].sequence is None
+def _silent(own: Upload) -> bool:
+    return model_of(own)[0].sequence is None
 
 
 def assumed(state: State) -> bool:
     """Return whether the tokens of a sequence are assumed: the model's file does not say them."""
-    return state.own_model is not None and _silent(state.own_model, state.estimator)
+    return state.own_model is not None and _silent(state.own_model)
 
 
 def check_numbers(state: State) -> None:
@@ -93,9 +85,9 @@ def can_be_shown(state: State) -> State:
     return state
 
 
-def systems(estimator: str) -> list[str]:
-    """Return the systems that an estimator can be asked about."""
-    return [name for name in catalog.names("systems") if estimator in answers(name)]
+def systems() -> list[str]:
+    """Return the systems that the page can be asked about."""
+    return [name for name in catalog.names("systems") if training.name in answers(name)]
 
 
 def applied(state: State, name: str, value: Any) -> State:
@@ -159,29 +151,6 @@ def _stop(stops: tuple[float, ...], name: str, value: Mapping[str, Any]) -> floa
     if not isinstance(place, int) or not 0 <= place < len(stops):
         raise refusal("page", f"{name}: no such stop of its slider, given {shown(place)}")
     return stops[place]
-
-
-def _estimator(state: State, _: str, value: Any) -> State:
-    """Return a state for another estimator: what the new one does not know starts anew."""
-    if value not in FIRST or value == state.estimator:
-        return state
-    model, system, other, *sizes = FIRST[value]
-    able = systems(value)
-    found = dataclasses.replace(
-        START,
-        estimator=value,
-        model=state.model if state.model in catalog.names(KINDS[value]) else model,
-        system=state.system if state.system in able else system,
-        other=state.other if state.other in able else other,
-        gpus=state.gpus,
-        batch=state.batch,
-        tab=state.tab,
-    )
-    try:
-        best_plans(found, 1)
-    except InputError:  # the model does not fit on so few
-        return dataclasses.replace(found, gpus=sizes[0], batch=sizes[1])
-    return found
 
 
 def _model(state: State, _: str, value: Any) -> State:
@@ -253,7 +222,6 @@ def _margin(state: State, name: str, value: Any) -> State:
 
 
 HANDLERS: dict[str, Callable[[State, str, Any], State]] = {
-    "estimator": _estimator,
     "model": _model,
     "system": _system,
     "own_model": _own_model,

@@ -6,24 +6,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jaxroof import catalog
-from jaxroof.app.answers.machine_map import fields_for_map
-from jaxroof.app.answers.plans import ASSUMED
 from jaxroof.app.changes import PATHS, assumed, numbers_of, systems
 from jaxroof.app.fields import MAIN, MARGINS, TOKENS, USABLE, Number, shown, sizes, words_of
+from jaxroof.app.plans import ASSUMED
 from jaxroof.app.question import asked
 from jaxroof.app.state import (
     CHOICE,
-    KINDS,
+    MODELS,
     OWN,
     PRECISIONS,
-    PUBLISHED,
     SCHEDULES,
-    SPLITS,
-    TRAINING,
     State,
     Upload,
 )
-from jaxroof.estimators.published.step import published
+from jaxroof.app.tabs.machine_map import fields_for_map
 from jaxroof.estimators.training.recipe import Recipe
 from jaxroof.estimators.training.step import training
 from jaxroof.settings import kind_of_choice
@@ -32,12 +28,6 @@ Field = dict[str, Any]  # one control, as the browser's side reads it
 Group = dict[str, Any]
 EXCHANGE = "context_exchange"  # the choice that stands beside the rules on plans
 OF_A_MODEL = {field.name for field in dataclasses.fields(Recipe)}
-RECIPES = {TRAINING: training.recipe, PUBLISHED: published.recipe}
-ESTIMATOR_WORDS = {
-    TRAINING: "Models of today (training)",
-    PUBLISHED: "The study of arXiv 2410.00273 (published)",
-}
-FORMATS = {PUBLISHED: ("bf16", "fp8"), TRAINING: PRECISIONS}
 
 
 def question_groups(state: State, more: str) -> list[Group]:
@@ -46,9 +36,9 @@ def question_groups(state: State, more: str) -> list[Group]:
     return [
         _group("model", "What to train", _model_fields(state, numbers)),
         _group("system", "On what", _system_fields(state, numbers)),
-        _group("plan", "Rules and my plan", _plan_fields(state)),
+        _group("plan", "Rules and my plan", _plan_fields()),
         _group("more", "Every other number", _more_fields(state, numbers, more), closed=True),
-        _group("choices", "Choices of the software", _choice_fields(state), closed=True),
+        _group("choices", "Choices of the software", _choice_fields(), closed=True),
     ]
 
 
@@ -84,28 +74,21 @@ def _size_slider(name: str, label: str, help: str) -> Field:
 
 
 def _model_fields(state: State, numbers: Mapping[str, Number]) -> list[Field]:
-    names: list[str | tuple[str, str]] = [*catalog.names(KINDS[state.estimator])]
+    names: list[str | tuple[str, str]] = [*catalog.names(MODELS)]
     if state.own_model is not None:
         names.insert(0, _own(state.own_model))
-    config = state.estimator == TRAINING
-    found = [
-        select("estimator", "Estimator", ESTIMATOR_WORDS.items()),
+    return [
         select("model", "Model", names),
-        _drop(
-            "own_model",
-            "config.json or .toml" if config else ".toml",
-            ".json,.toml" if config else ".toml",
-        ),
+        _drop("own_model", "config.json or .toml", ".json,.toml"),
         _size_slider("batch", "Batch", "Sequences of one optimizer step."),
         _slider(numbers["model.sequence"]),
         _slider(numbers[TOKENS]),
-        select("precision", "Number format", FORMATS[state.estimator]),
+        select("precision", "Number format", PRECISIONS),
     ]
-    return found + ([select("split", "Split", SPLITS)] if state.estimator == PUBLISHED else [])
 
 
 def _system_fields(state: State, numbers: Mapping[str, Number]) -> list[Field]:
-    names: list[str | tuple[str, str]] = [*systems(state.estimator)]
+    names: list[str | tuple[str, str]] = [*systems()]
     if state.own_system is not None:
         names.insert(0, _own(state.own_system))
     return [
@@ -136,13 +119,12 @@ def _title(state: State) -> str:
     return f"{entry['title']}. Numbers: {entry['source']}."
 
 
-def _plan_fields(state: State) -> list[Field]:
+def _plan_fields() -> list[Field]:
     free = [_share(one) for one in MARGINS]
     said = "How context ranks see the whole sequence."
-    exchange = [_choice(state, EXCHANGE, said)] if state.estimator == TRAINING else []
     return [
         _range("margin", "Memory to leave free", free, "Only plans that leave so much fit."),
-        *exchange,
+        _choice(EXCHANGE, said),
         _text("where", "Rules", "tp<=8,zero<=1", "Only plans that keep these are compared."),
         _text(
             "mine",
@@ -161,16 +143,15 @@ def _more_fields(state: State, numbers: Mapping[str, Number], more: str) -> list
     return [chosen, *(_slider(rest[p]) for p in dict.fromkeys([more, *changed]) if p in rest)]
 
 
-def _choice_fields(state: State) -> list[Field]:
-    recipe = RECIPES[state.estimator]
-    elsewhere = {"split", EXCHANGE} | (OF_A_MODEL if state.estimator == TRAINING else set())
-    names = [f.name for f in dataclasses.fields(recipe) if f.name not in elsewhere]
-    return [_choice(state, n) for n in names if issubclass(kind_of_choice(recipe, n), enum.Enum)]
+def _choice_fields() -> list[Field]:
+    recipe = training.recipe
+    names = [f.name for f in dataclasses.fields(recipe) if f.name not in {EXCHANGE, *OF_A_MODEL}]
+    return [_choice(n) for n in names if issubclass(kind_of_choice(recipe, n), enum.Enum)]
 
 
-def _choice(state: State, name: str, help: str = "") -> Field:
+def _choice(name: str, help: str = "") -> Field:
     """Return the control of a structural choice; without a usual one, each plan has its own."""
-    recipe = RECIPES[state.estimator]
+    recipe = training.recipe
     usual = getattr(getattr(recipe, name), "value", None)
     values = [m.value for m in kind_of_choice(recipe, name) if m.value != usual]
     options = [("", f"{usual} (usual)" if usual else "the faster one"), *values]
@@ -179,7 +160,7 @@ def _choice(state: State, name: str, help: str = "") -> Field:
 
 def question_values(state: State, more: str) -> dict[str, Any]:
     """Return what every control of the question shows."""
-    plain = ("estimator", "precision", "split", "where", "mine")
+    plain = ("precision", "where", "mine")
     found: dict[str, Any] = {name: getattr(state, name) for name in plain}
     found["model"] = _own(state.own_model)[0] if state.own_model else state.model
     found["system"] = _own(state.own_system)[0] if state.own_system else state.system
@@ -197,7 +178,7 @@ def question_values(state: State, more: str) -> dict[str, Any]:
     free = 1.0 - changes.get(USABLE, numbers_of(state)[USABLE].value)
     mark = "changed" if USABLE in changes else ""
     found["margin"] = {**_value(free, "1", MARGINS, mark), "text": _share(free)}
-    for name in (field.name for field in dataclasses.fields(RECIPES[state.estimator])):
+    for name in (field.name for field in dataclasses.fields(training.recipe)):
         found[f"{CHOICE}{name}"] = choices.get(name, "")
     return found
 
@@ -227,7 +208,7 @@ def schedule_groups() -> list[Group]:
     return [_group("schedule", "Timeline", [select("schedule", "Schedule", options)])]
 
 
-def compare_groups(state: State) -> list[Group]:
+def compare_groups() -> list[Group]:
     """Return the controls of the comparison."""
-    field = select("other", "Beside it", systems(state.estimator))
+    field = select("other", "Beside it", systems())
     return [_group("other", "Two machines", [field])]

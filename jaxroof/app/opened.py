@@ -15,6 +15,7 @@ from jaxroof.config.sweep_file import KEYS
 from jaxroof.config.toml_reader import axes, errors_in_file, load, typed
 from jaxroof.engine.grid.axes import paths_of
 from jaxroof.errors import InputError, refusal
+from jaxroof.estimators.training.step import training
 from jaxroof.records import field_at
 from jaxroof.settings import choices_of
 from jaxroof.units import parse
@@ -55,10 +56,10 @@ def _state(written: Mapping[str, Any], folder: pathlib.Path) -> State:
     for key, name in SIZES.items():
         if key in plan:
             fields[name] = int(parse(plan.pop(key), "1", f"plan.{key}"))
-    split = str(plan.pop("split", START.split))
     if plan:
         raise refusal(f"plan.{next(iter(plan))}", "the page searches the plan; use [search] where")
-    estimator = written.get("estimator", START.estimator)
+    if written.get("estimator", training.name) != training.name:
+        raise refusal("estimator", "the page answers training; `jaxroof run` takes any other")
     given = dict(written.get("set", {}))
     precision = str(given.pop("precision", written.get("format", START.precision)))
     moved = sorted(paths_of(axes(written.get("axes", {}), folder)))
@@ -66,11 +67,9 @@ def _state(written: Mapping[str, Any], folder: pathlib.Path) -> State:
     if len(moved) == LEAST_AXES:
         mapped = dict(zip(("across", "up"), moved, strict=True))
     begun = State(
-        estimator=estimator,
         **_named("model", written.get("model", ""), folder),
         **_named("system", written.get("system", ""), folder),
         precision=precision,
-        split=split,
         where=str(written.get("search", {}).get("where", "")),
         **fields,
         **mapped,

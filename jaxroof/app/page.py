@@ -8,24 +8,23 @@ from typing import Any, NamedTuple
 
 import panel as pn
 
-from jaxroof.app.answers import plans
-from jaxroof.app.answers.mine import with_mine
+from jaxroof.app import plans
 from jaxroof.app.changes import applied, at_place, can_be_shown, check_numbers
+from jaxroof.app.components import Form, Tabs, static
 from jaxroof.app.form import question_groups, question_values
+from jaxroof.app.html import alert, cards, paragraph, text, waiting
 from jaxroof.app.live import Live, line_of
-from jaxroof.app.panes.binds_view import binds_view
-from jaxroof.app.panes.compare_view import compare_view
-from jaxroof.app.panes.components import Form, Tabs, static
-from jaxroof.app.panes.light import plans_view, time_view
-from jaxroof.app.panes.map_view import map_view
-from jaxroof.app.panes.memory_view import memory_view
-from jaxroof.app.panes.schedule_view import schedule_view
-from jaxroof.app.panes.share_view import share_view
-from jaxroof.app.panes.text import alert, cards, paragraph, text, waiting
-from jaxroof.app.panes.view import USUAL, Shown, View, picture_width
 from jaxroof.app.question import asked
 from jaxroof.app.refusals import control_of, in_controls
 from jaxroof.app.state import TABS, State, from_link, to_link
+from jaxroof.app.tabs.binds import binds_view
+from jaxroof.app.tabs.compare import compare_view, with_mine
+from jaxroof.app.tabs.map_figure import map_view
+from jaxroof.app.tabs.memory import memory_view
+from jaxroof.app.tabs.plans import plans_view, time_view
+from jaxroof.app.tabs.schedule import schedule_view
+from jaxroof.app.tabs.share import share_view
+from jaxroof.app.tabs.view import USUAL, Shown, View, picture_width
 from jaxroof.errors import printable
 
 TITLES = {
@@ -47,7 +46,6 @@ LAYOUT = (
     "more",
     "model",
     "system",
-    "estimator",
     "own_model",
     "own_system",
 )  # controls that change which there are
@@ -215,8 +213,8 @@ class Page:
     def quick(self, state: State) -> Answer:
         """Return the quick answer to a state; nothing of the page is touched."""
         check_numbers(state)
-        found = with_mine(state)
-        shown = Shown(state, asked(state), *found, wide=self.wide)
+        data, wrong = with_mine(state)
+        shown = Shown(state, asked(state), data, wrong, self.wide)
         told = plans.headline(shown.data)
         head = (
             f'<div class="headline"><h2>{escape(told.what)}</h2>{paragraph(told.how_sure)}'

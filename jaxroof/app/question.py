@@ -1,4 +1,4 @@
-"""The checked question of a state: an estimator, its inputs without a plan, rules and capacity."""
+"""The checked question of a state: inputs without a plan, choices, rules and capacity."""
 
 import dataclasses
 import functools
@@ -7,21 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxroof.analyses.plan_question import Question, question_of
-from jaxroof.app.state import PUBLISHED, START, TRAINING, State, checked
+from jaxroof.app.state import START, State, checked
 from jaxroof.app.uploads import model_of, table_of
-from jaxroof.catalog.lookup import model_with_choices, system, training_system
-from jaxroof.engine.grid.question import ask
+from jaxroof.catalog.lookup import training_system
 from jaxroof.engine.search.constraints import Constraint
-from jaxroof.engine.search.problem import constraints_of
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimator import Estimator
-from jaxroof.estimators.published.inputs import Inputs
-from jaxroof.estimators.published.step import memory_limit, published
 from jaxroof.estimators.training.step import training
 from jaxroof.records import leaves
 from jaxroof.settings import choices_of
-
-OF_STATE = ("gpus", "global_batch", "split")  # settings that a field of the state already gives
 
 
 class Asked(NamedTuple):
@@ -62,7 +56,15 @@ SHOWN = {  # fields of a state that choose what is shown, not what is asked
 
 @functools.lru_cache(maxsize=64)
 def _asked(state: State) -> Asked:
-    return {TRAINING: _training, PUBLISHED: _published}[state.estimator](state)
+    model = model_of(state.own_model) if state.own_model else state.model
+    machine: Any = state.system
+    if state.own_system:
+        machine = training_system(table_of(state.own_system))
+    precision = {"precision": state.precision} if state.precision != START.precision else {}
+    given = {**_settings(state), **precision}
+    found = question_of(model, machine, float(state.batch), state.where, given, training)
+    inputs = dataclasses.replace(found.inputs, gpus=np.float64(state.gpus))
+    return Asked(training, inputs, found.recipe, found.constraints, found.capacity)
 
 
 def unchanged(state: State) -> State:
@@ -70,45 +72,19 @@ def unchanged(state: State) -> State:
     return dataclasses.replace(state, changes=())
 
 
-def _settings(state: State, estimator: Estimator) -> dict[str, Any]:
+def _settings(state: State) -> dict[str, Any]:
     """Return the changed numbers and choices as settings.
 
     Raises: InputError for a name that is neither (with the nearest), or that is given elsewhere.
     """
-    known = choices_of(estimator.recipe)
+    known = choices_of(training.recipe)
     for name, _ in state.choices:
-        if name not in known or name in OF_STATE:
-            raise unknown("choice", name, "structural choice", [k for k in known if k != "split"])
+        if name not in known:
+            raise unknown("choice", name, "structural choice", known)
     for path, _ in state.changes:
         if path.partition(".")[0] not in ("system", "model", "software", "shared"):
             raise refusal(path, "expected a number of the system, the model or the software")
     return {**dict(state.changes), **dict(state.choices)}
-
-
-def _training(state: State) -> Asked:
-    model = model_of(state.own_model) if state.own_model else state.model
-    machine: Any = state.system
-    if state.own_system:
-        machine = training_system(table_of(state.own_system))
-    precision = {"precision": state.precision} if state.precision != START.precision else {}
-    given = {**_settings(state, training), **precision}
-    found = question_of(model, machine, float(state.batch), state.where, given, training)
-    inputs = dataclasses.replace(found.inputs, gpus=np.float64(state.gpus))
-    return Asked(training, inputs, found.recipe, found.constraints, found.capacity)
-
-
-def _published(state: State) -> Asked:
-    pair = (
-        model_of(state.own_model, PUBLISHED) if state.own_model else model_with_choices(state.model)
-    )
-    number_format = None if state.precision == START.precision else state.precision
-    machine = table_of(state.own_system) if state.own_system else state.system
-    begun = Inputs(model=pair[0], system=system(machine, number_format))
-    sizes = {"gpus": float(state.gpus), "global_batch": float(state.batch), "split": state.split}
-    given = {"model": pair, **sizes, **_settings(state, published)}
-    _, inputs, recipe, _ = ask(published, begun, settings=given)
-    rules = constraints_of(published, state.where)
-    return Asked(published, inputs, recipe, rules, float(memory_limit(inputs)))
 
 
 def numbers(found: Asked) -> dict[str, tuple[float, Any]]:

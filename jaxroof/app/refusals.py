@@ -16,7 +16,7 @@ LABELS = {"where": "Rules", "mine": "My plan", "gpus": "GPUs", "margin": "Memory
 SHELL = (  # what sentences say of the shell -> what the page has for it
     (r" `jaxroof fit --plan` with it says [^.]*\.", ""),
     (r", or see what needs least: jaxroof fit", ", or of more memory"),
-    (r"ask with --estimator (\w+)( \(in a file: [^)]*\))?", r"it goes with the estimator \1"),
+    (r"ask with --estimator \w+( \(in a file: [^)]*\))?", "the page has none of these"),
     (r"--set ([\w.]+)=(\S+)", r"\1 \2"),
 )
 OPTION = re.compile(r"--([a-z]+)")

@@ -11,10 +11,10 @@ from tornado.httputil import HTTPServerRequest
 from tornado.routing import Matcher, Rule
 from tornado.web import RequestHandler
 
+from jaxroof.app.html import alert, text
 from jaxroof.app.live import line_of
 from jaxroof.app.opened import opening
 from jaxroof.app.page import Page, template
-from jaxroof.app.panes.text import alert, text
 from jaxroof.app.state import START, State
 from jaxroof.errors import InputError
 

@@ -14,10 +14,7 @@ from jaxroof import catalog
 from jaxroof.errors import InputError, brief, refusal, shown, unknown
 from jaxroof.units import parse
 
-TRAINING, PUBLISHED = "training", "published"
-ESTIMATORS = (TRAINING, PUBLISHED)  # of a training step; the first is the default
-KINDS = {TRAINING: "architectures", PUBLISHED: "models"}  # of the catalogue's models
-SPLITS = ("1d", "summa", "context")
+MODELS = "architectures"  # the kind of the catalogue's models
 PRECISIONS = ("bf16", "fp8", "mxfp8", "nvfp4")
 TABS = ("plans", "time", "memory", "binds", "map", "schedule", "compare", "share")
 OWN = ""  # the schedule that the best plan has
@@ -62,7 +59,6 @@ class State:
     name. ``across`` and ``up`` are the fields of the map, ``other`` is a second system to compare.
     """
 
-    estimator: str = TRAINING
     model: str = "llama3-70b"
     own_model: Upload | None = None
     system: str = "h100-nvs8"
@@ -70,7 +66,6 @@ class State:
     gpus: int = 256
     batch: int = 1024
     precision: str = "bf16"
-    split: str = "1d"
     where: str = ""
     mine: str = ""
     other: str = "b200-180-sxm"
@@ -96,9 +91,7 @@ START = State()
 FIELDS = [field.name for field in dataclasses.fields(State)][:-2]  # but changes and choices
 WHOLE = {"gpus": MOST_GPUS, "batch": MOST_BATCH}
 CHOSEN = {  # fields that have one of a few values
-    "estimator": ESTIMATORS,
     "precision": PRECISIONS,
-    "split": SPLITS,
     "schedule": (OWN, *SCHEDULES),
     "tab": TABS,
 }
@@ -115,8 +108,7 @@ def checked(state: State) -> State:
         if getattr(state, name) not in known:
             raise unknown(name, getattr(state, name), name, known)
     if state.own_model is None:
-        kind = KINDS[state.estimator]
-        _check_name("model", catalog.canonical(kind, state.model), catalog.names(kind))
+        _check_name("model", catalog.canonical(MODELS, state.model), catalog.names(MODELS))
     for name in ("system", "other"):
         _check_name(name, getattr(state, name), catalog.names("systems"))
     for name, most in WHOLE.items():

@@ -1,24 +1,20 @@
 """Files of a model and of a system that were dropped in, read by the catalogue's own readers."""
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from jaxroof import catalog
-from jaxroof.app.state import KINDS, TRAINING, Upload
+from jaxroof.app.state import Upload
 from jaxroof.catalog import huggingface
-from jaxroof.catalog.lookup import architecture_with_choices, model_with_choices
+from jaxroof.catalog.lookup import architecture_with_choices
 from jaxroof.errors import refusal
 
-READERS: dict[str, Callable[[Any], Any]] = {
-    "architectures": architecture_with_choices,
-    "models": model_with_choices,
-}
 NAMES = ("base", "chip")  # fields of a file that name another entry
 MOST_LINE = 500  # characters of a line: a key of thousands of parts takes a minute to read
 
 
-def model_of(own: Upload, estimator: str = TRAINING) -> tuple[Any, dict[str, str]]:
+def model_of(own: Upload) -> tuple[Any, dict[str, str]]:
     """Return the record of a model's file, and the structural choices that come with it.
 
     Raises: InputError of the reader, which starts with the file's name.
@@ -28,15 +24,10 @@ def model_of(own: Upload, estimator: str = TRAINING) -> tuple[Any, dict[str, str
     >>> float(record.layers), choices["norm"]
     (2.0, 'layernorm')
     """
-    kind = KINDS[estimator]
     if own.name.endswith(".toml"):
-        written = table_of(own)
-    elif estimator == TRAINING:
-        written = catalog.Table(own.name, huggingface.entry(own.name, own.text))
-    else:
-        raise refusal(own.name, "a whole model; expected it with the estimator training")
-    found: tuple[Any, dict[str, str]] = READERS[kind](written)
-    return found
+        return architecture_with_choices(table_of(own))
+    config = huggingface.entry(own.name, own.text)
+    return architecture_with_choices(catalog.Table(own.name, config))
 
 
 def table_of(own: Upload) -> catalog.Table:

@@ -10,31 +10,24 @@ import pytest
 
 import jaxroof as jr
 from jaxroof.analyses.result_metadata import head_of, said_of, words_of
-from jaxroof.app.answers import binds, compare, machine_map, memory, plans, schedule, share
-from jaxroof.app.answers import step_time as times
-from jaxroof.app.answers.mine import with_mine
+from jaxroof.app import plans, share
 from jaxroof.app.changes import applied, at_place, numbers_of
+from jaxroof.app.figures import Bars, part_colours
+from jaxroof.app.html import alert, paragraph, said_in
 from jaxroof.app.opened import opened
-from jaxroof.app.panes import binds_view, map_view
-from jaxroof.app.panes.figures import Bars, part_colours
-from jaxroof.app.panes.text import alert, paragraph
 from jaxroof.app.question import asked
-from jaxroof.app.state import START, State, Upload, with_change, with_choice
+from jaxroof.app.state import START, Upload, with_change, with_choice
+from jaxroof.app.tabs import binds, compare, machine_map, map_figure, memory, schedule
+from jaxroof.app.tabs import plans as times
+from jaxroof.app.tabs.compare import mine, with_mine
 from jaxroof.errors import InputError
+from jaxroof.views.answers import answer
 from jaxroof.views.plots import style
+from jaxroof.views.text.fastest_plans import own_sentence
 
 CONFIGS = pathlib.Path(__file__).parents[1] / "catalog" / "huggingface"
 SMALL = dataclasses.replace(START, model="llama3-8b", gpus=16, batch=64)
 PIPED = dataclasses.replace(SMALL, where="pp=4,mb=1")
-STUDY = dataclasses.replace(
-    START,
-    estimator="published",
-    model="gpt3-1t",
-    system="h200-nvs4",
-    other="b200-nvs8",
-    gpus=2048,
-    batch=4096,
-)
 OWN_SYSTEM = Upload("mine.toml", 'base = "h100-nvs8"\nhbm_bandwidth = "4.8 TB/s"\nnics = 2\n')
 STATES = {
     "small": SMALL,
@@ -42,11 +35,7 @@ STATES = {
     "rules": dataclasses.replace(SMALL, where="tp<=4,off=0", precision="fp8"),
     "choice": with_choice(SMALL, "attention_kernel", "flash"),
     "margin": with_change(SMALL, "system.hbm_usable", 0.9),
-    "study": STUDY,
     "own system": dataclasses.replace(SMALL, own_system=OWN_SYSTEM, precision="fp8"),
-    "study of an own system": dataclasses.replace(
-        STUDY, own_system=Upload("mine.toml", 'base = "h200-nvs8"\nhbm_bandwidth = "6 TB/s"\n')
-    ),
 }
 each = pytest.mark.parametrize("state", STATES.values(), ids=STATES)
 
@@ -135,26 +124,18 @@ def test_the_fullest_stage_is_what_the_table_says(state):
 @each
 def test_the_words_say_the_numbers(state):
     data = plans.best_plans(state)
-    said, shown = plans.headline(data), plans.table(data)
+    said, best = plans.headline(data), data.isel(plan=0)
     assert f"{float(data.step_time[0]):.4g} s" in said.what
     assert f"{int(data.plans_feasible):,} plans that fit" in said.what
-    best = data.isel(plan=0)
     spread = float(best.get("context", 1.0)) > 1.0  # else no context rank exchanges anything
     told = [f for f in plans.fields_of(data) if spread or f != "exchange"]
     assert all(f"{head_of(data, f)} {said_of(best, f)}" in said.plan for f in told)
-    assert len(shown.rows) == data.sizes["plan"]
-    assert {len(row) for row in shown.rows} == {len(shown.heads)}
-    assert shown.rows[0][0] == "1"
-    for field, value in zip(plans.fields_of(data), shown.rows[1][1:], strict=False):
-        assert value == said_of(data.isel(plan=1), str(field))
 
 
 def test_what_cannot_be_answered_is_a_line():
     for state in (
         dataclasses.replace(SMALL, gpus=13),
         dataclasses.replace(SMALL, model="llama3.1-405b", gpus=8),
-        dataclasses.replace(STUDY, gpus=8),
-        dataclasses.replace(STUDY, gpus=7),
     ):
         with pytest.raises(InputError) as refused:
             plans.best_plans(state)
@@ -212,19 +193,18 @@ def test_a_machine_of_the_map_that_is_taken_moves_no_axis():
 FIELDS = (("system.hbm_bandwidth", "system.matrix_flops"), ("gpus", "system.fast_domain"))
 
 
-@pytest.mark.parametrize("state", [SMALL, STUDY], ids=["small", "study"])
 @pytest.mark.parametrize("fields", FIELDS)
-def test_a_point_of_the_map_is_a_search_there(state, fields, monkeypatch):
+def test_a_point_of_the_map_is_a_search_there(fields, monkeypatch):
     monkeypatch.setattr(machine_map, "POINTS", (5, 5))
-    data = plans.best_plans(state)
-    found = machine_map.machine_map(asked(state), data, *fields)
+    data = plans.best_plans(SMALL)
+    found = machine_map.machine_map(asked(SMALL), data, *fields)
     up = int(np.argmin(np.abs(found.y - found.here[1])))
     across = int(np.argmin(np.abs(found.x - found.here[0])))
     assert (found.x[across], found.y[up]) == pytest.approx(found.here)
     best = float(data.step_time[0])
     assert found.step_time[up, across] == pytest.approx(best, rel=1e-12)
     assert (found.plan >= 0).tolist() == np.isfinite(found.step_time).tolist()
-    name = machine_map.name_of(data.isel(plan=0))
+    name = plans.name_of(data.isel(plan=0))
     assert found.plans[found.plan[up, across]] == name
 
 
@@ -240,17 +220,16 @@ def test_schedules_are_those_of_the_library_and_the_timeline_ends_with_the_step(
     chosen = (("schedule", name.replace("-", "_")),)
     state = dataclasses.replace(PIPED, choices=chosen if name != "1f1b" else ())
     found, data = asked(state), plans.best_plans(state)
-    each, note = schedule.schedules(found, data)
-    rows = {row.name: row for row in each}
-    assert note == ""
-    assert set(rows) == set(schedule.SCHEDULES)
+    rows = schedule.schedules(found, data)
+    assert set(rows.schedule.values) == set(schedule.SCHEDULES)
     own = schedule.own_schedule(data)
     assert own in (name, "interleaved" if name == "1f1b" else name)
-    assert rows[own].step_time == pytest.approx(float(data.step_time[0]), rel=1e-12)
+    time = float(rows.step_time.sel(schedule=own))
+    assert time == pytest.approx(float(data.step_time[0]), rel=1e-12)
     drawn = schedule.timeline(found, data, "")
     assert (drawn.name, drawn.devices) == (own, 4)
     assert max(visit.end for visit in drawn.visits) == pytest.approx(drawn.step)
-    assert drawn.step == pytest.approx(rows[own].step_time, rel=1e-9)
+    assert drawn.step == pytest.approx(time, rel=1e-9)
 
 
 def test_a_timeline_of_too_many_visits_is_refused_before_it_is_made(monkeypatch):
@@ -267,38 +246,31 @@ def test_a_plan_without_a_pipeline_has_no_schedule():
 
 def test_two_machines_are_two_searches():
     state = dataclasses.replace(SMALL, other="b200-180-sxm")
-    here, there = compare.two_machines(state, plans.best_plans(state))
+    here, there, rows = compare.two_machines(state, plans.best_plans(state))
     other = plans.best_plans(dataclasses.replace(SMALL, system="b200-180-sxm"), 1)
     assert there.step_time == float(other.step_time[0])
+    assert [row[1:] for row in rows if row[0] == "HBM bandwidth"] == [("3.35 TB/s", "8 TB/s")]
     assert sum(here.parts.values()) == pytest.approx(here.step_time)
     assert compare.machines_sentence(here, there).startswith("b200-180-sxm is")
 
 
 def test_my_plan_is_the_fastest_with_its_fields_and_placed_among_all():
-    state = dataclasses.replace(SMALL, mine="tp=8,pp=1")
-    data = plans.best_plans(state)
-    found = with_mine(state)
-    mine = found.mine
-    assert found.data.step_time.values.tolist() == data.step_time.values.tolist()
+    data, wrong = with_mine(dataclasses.replace(SMALL, mine="tp=8,pp=1"))
+    assert wrong == ""
+    assert data.step_time.values.tolist() == plans.best_plans(SMALL).step_time.values.tolist()
     only = plans.best_plans(dataclasses.replace(SMALL, where="tp=8,pp=1"), 1)
-    assert mine.own.step_time == float(only.step_time[0])
-    assert mine.best.step_time == float(data.step_time[0])
-    assert "place" in mine.sentences[0]
-    typed, (_, chosen) = {"tp": 8, "pp": 1}, mine.sentences
-    assert not any(f"{name} {value}" in chosen for name, value in typed.items())
-    assert f"dp {int(only.data[0])}" in chosen
-    assert ("tensor (tp)", str(int(data.tensor[0])), "8") in mine.different
-    assert with_mine(SMALL).mine is None
+    own, different = mine(data)
+    assert own.step_time == float(only.step_time[0])
+    assert sum(own.parts.values()) == pytest.approx(own.step_time)
+    assert ("tensor (tp)", str(int(data.tensor[0])), "8") in different
+    assert "own" not in with_mine(SMALL)[0]
 
 
-@pytest.mark.parametrize("state", [SMALL, STUDY], ids=["small", "study"])
 @pytest.mark.parametrize("typed", ["tp<=8", "tp=banana", "tp=3", "secret=1"])
-def test_a_wrong_plan_of_mine_is_named_and_harms_no_answer(state, typed):
-    found = with_mine(dataclasses.replace(state, mine=typed))
-    assert found.wrong.startswith("my plan: ")
-    assert found.mine is None
-    best = float(plans.best_plans(state, 1).step_time[0])
-    assert float(found.data.step_time[0]) == best
+def test_a_wrong_plan_of_mine_is_named_and_harms_no_answer(typed):
+    data, wrong = with_mine(dataclasses.replace(SMALL, mine=typed))
+    assert wrong.startswith("my plan: ")
+    assert float(data.step_time[0]) == float(plans.best_plans(SMALL, 1).step_time[0])
 
 
 def test_a_rule_that_no_plan_keeps_is_said_with_values_that_plans_have():
@@ -334,8 +306,6 @@ UNANSWERED = (
     dataclasses.replace(SMALL, where="tp<<3"),
     dataclasses.replace(SMALL, model="gpt3-1t"),
     dataclasses.replace(SMALL, own_model=Upload("m.toml", 'base = "gpt3-1t"')),
-    dataclasses.replace(STUDY, own_model=Upload("m.toml", 'base = "llama3-8b"')),
-    dataclasses.replace(STUDY, gpus=8),
     dataclasses.replace(SMALL, system="h100-nvs8", precision="nvfp4"),
 )
 MINE = ("tp=8,pp=1", "dp=1,tp=1,cp=16", "tp=3", "tp=2,pp=4,where=1", "zero=0,dp=16,rc=0", "dp=16")
@@ -348,21 +318,18 @@ def test_the_page_names_its_controls_and_no_option_of_the_shell():
             plans.best_plans(state)
         said.append(alert(str(refused.value)))
     for typed in MINE:
-        found = with_mine(dataclasses.replace(SMALL, mine=typed, where="pp<=2"))
-        said += [alert(found.wrong), *map(paragraph, found.mine.sentences if found.mine else ())]
-    for state in (SMALL, STUDY, dataclasses.replace(SMALL, model="deepseek-v3", gpus=256)):
+        data, wrong = with_mine(dataclasses.replace(SMALL, mine=typed, where="pp<=2"))
+        said += [alert(wrong), paragraph(own_sentence(data))]
+    for state in (SMALL, dataclasses.replace(SMALL, model="deepseek-v3", gpus=256)):
         data = plans.best_plans(state)
-        said += [*map(paragraph, [*plans.headline(data), plans.glossary_of(data)])]
+        said += [*map(paragraph, plans.headline(data))]
         said += [paragraph(memory.memory_sentence(memory.by_stage(asked(state), data)))]
-    said += [paragraph(binds_view.NOTE), paragraph(map_view.NOTE), paragraph(schedule_note())]
+    said += [paragraph(binds.NOTE), paragraph(map_figure.NOTE)]
+    piped = schedule.schedules(asked(PIPED), plans.best_plans(PIPED))
+    said += [said_in(answer(piped), schedule.CAPTION)]
     for words in said:
         assert "--" not in words
         assert not re.search(r"jaxroof \w", words), words
-
-
-def schedule_note() -> str:
-    found, data = asked(PIPED), plans.best_plans(PIPED)
-    return schedule.schedules(found, data).note
 
 
 def test_a_file_that_is_no_search_is_refused_with_its_name(tmp_path):
@@ -375,8 +342,3 @@ def test_a_file_that_is_no_search_is_refused_with_its_name(tmp_path):
         path.write_text(content, encoding="utf-8")
         with pytest.raises(InputError, match=r"other\.toml"):
             opened(str(path))
-
-
-def test_a_state_is_frozen():
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        State().gpus = 1

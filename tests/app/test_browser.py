@@ -16,8 +16,9 @@ import pytest
 from hostile_links import FOR_A_BROWSER, REPRODUCERS
 from places import ROOT
 
-from jaxroof.app.answers.plans import best_plans, headline, table
+from jaxroof.app.plans import best_plans, headline
 from jaxroof.app.state import START, TABS, from_link
+from jaxroof.views.text.fastest_plans import plans_table
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
@@ -170,7 +171,8 @@ def test_the_page_opens_with_the_answer_of_the_search(open_page):
     assert best(page) == said_of(SMALL)
     rows = page.locator("tbody tr").all()
     cells = [row.locator("td").all_inner_texts() for row in rows]
-    assert cells == [list(row) for row in table(best_plans(from_link(SMALL))).rows]
+    columns = plans_table(best_plans(from_link(SMALL))).columns
+    assert cells == [list(row) for row in zip(*(one.cells for one in columns), strict=True)]
 
 
 def test_a_slider_changes_the_answer_and_the_address(open_page):

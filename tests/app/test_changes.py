@@ -6,12 +6,11 @@ import pathlib
 
 import pytest
 
-from jaxroof.app.answers.compare import other_state
-from jaxroof.app.answers.plans import best_plans
-from jaxroof.app.changes import FIRST, applied, at_place, check_numbers, numbers_of, systems
+from jaxroof.app.changes import applied, at_place, check_numbers, numbers_of
 from jaxroof.app.form import question_groups, question_values
+from jaxroof.app.plans import best_plans
 from jaxroof.app.question import asked
-from jaxroof.app.state import ESTIMATORS, PUBLISHED, START, TRAINING, State, from_link, to_link
+from jaxroof.app.state import START, State, from_link, to_link
 from jaxroof.errors import InputError
 
 CONFIGS = sorted((pathlib.Path(__file__).parents[1] / "catalog" / "huggingface").glob("*.json"))
@@ -22,11 +21,9 @@ def controls(state: State):
     return [field for group in question_groups(state, "") for field in group["fields"]]
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_every_control_shows_a_value_that_it_can_have(estimator):
-    state = applied(START, "estimator", estimator)
-    values = question_values(state, "")
-    for field in controls(state):
+def test_every_control_shows_a_value_that_it_can_have():
+    values = question_values(START, "")
+    for field in controls(START):
         if field["kind"] == "select":
             assert values[field["name"]] in [value for value, _ in field["options"]]
         if field["kind"] == "range":
@@ -34,9 +31,8 @@ def test_every_control_shows_a_value_that_it_can_have(estimator):
             assert field["texts"][shown["index"]] == shown["text"]
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_every_slider_moves_its_number(estimator):
-    begun = applied(START, "estimator", estimator)
+def test_every_slider_moves_its_number():
+    begun = START
     for field in controls(begun):
         if field["kind"] == "range":
             name = field["name"]
@@ -55,15 +51,6 @@ def test_a_slider_back_at_the_catalogue_s_number_is_no_change():
     assert away.changes
     assert applied(away, number.path, {"index": number.stops.index(number.value)}) == START
     assert applied(away, "reset", True) == START
-
-
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_what_an_estimator_begins_with_can_be_asked(estimator):
-    _, system, other, _, _ = FIRST[estimator]
-    assert {system, other} <= set(systems(estimator))
-    state = applied(START, "estimator", estimator)
-    assert best_plans(state, 1).sizes["plan"] == 1
-    assert asked(state).gpus == state.gpus
 
 
 WRONG = [
@@ -161,9 +148,8 @@ def test_a_path_in_a_file_is_never_opened(tmp_path):
         assert "the secret" not in str(refused.value)
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_memory_that_stays_free_is_a_control_of_the_question_on_any_machine(estimator):
-    state = applied(START, "estimator", estimator)
+def test_memory_that_stays_free_is_a_control_of_the_question_on_any_machine():
+    state = START
     free = applied(state, "margin", {"text": "10 %"})
     assert free.changes == (("system.hbm_usable", 0.9),)
     assert asked(free).capacity == pytest.approx(0.9 * asked(state).capacity)
@@ -171,7 +157,6 @@ def test_memory_that_stays_free_is_a_control_of_the_question_on_any_machine(esti
     best = best_plans(free, 1)
     assert float(best.memory.values[0]) <= 0.9 * asked(state).capacity
     assert applied(free, "system", state.other).changes == free.changes
-    assert other_state(free).changes == free.changes
     assert applied(free, "margin", {"index": 0}) == state
 
 
@@ -192,16 +177,14 @@ def test_the_exchange_of_context_is_a_control_beside_the_rules():
 GROUPS = question_groups(START, "")
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_a_sequence_moves_by_powers_of_two_and_tokens_are_a_control(estimator):
-    state = applied(START, "estimator", estimator)
-    number = numbers_of(state)["model.sequence"]
+def test_a_sequence_moves_by_powers_of_two_and_tokens_are_a_control():
+    number = numbers_of(START)["model.sequence"]
     powers = {2.0**k for k in range(31)}
     assert set(number.stops) - {number.value} <= powers
     assert len(number.stops) >= 8
     days = []
     for text in ("15 T", "1.5e12"):
-        moved = applied(state, "model.training_tokens", {"text": text})
+        moved = applied(START, "model.training_tokens", {"text": text})
         days.append(float(best_plans(moved, 1).training_days.values[0]))
     assert days[0] == pytest.approx(10.0 * days[1])
 
@@ -219,22 +202,10 @@ def test_a_click_on_the_map_sets_both_numbers():
         at_place(START, ("system.secret", 1.0), ("gpus", 512.0))
 
 
-def test_another_estimator_keeps_what_it_knows():
-    state = applied(dataclasses.replace(START, gpus=64), "estimator", PUBLISHED)
-    model, _, _, gpus, _ = FIRST[PUBLISHED]
-    assert (state.gpus, state.model) == (gpus, model)  # it does not fit on 64
-    assert best_plans(state, 1).sizes["plan"]
-    small = applied(dataclasses.replace(state, model="gpt3", gpus=64), "estimator", TRAINING)
-    assert small.gpus == 64
-    assert applied(state, "estimator", TRAINING).model == START.model
-
-
 @pytest.mark.parametrize("path", ["system.hbm_bandwidth", "system.hbm_capacity"])
 def test_what_is_shown_can_be_typed_back(path):
-    for estimator in ESTIMATORS:
-        state = applied(START, "estimator", estimator)
-        text = question_values(state, "")[path]["text"]
-        assert applied(state, path, {"text": text}) == state
+    text = question_values(START, "")[path]["text"]
+    assert applied(START, path, {"text": text}) == START
 
 
 def test_a_refusal_says_the_limits_and_the_unit():

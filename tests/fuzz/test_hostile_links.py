@@ -13,11 +13,11 @@ from hostile_links import REPRODUCERS, links
 from hypothesis import given, settings
 from tornado.escape import parse_qs_bytes
 
-from jaxroof.app.answers.plans import best_plans
 from jaxroof.app.form import question_groups, question_values
+from jaxroof.app.html import alert
 from jaxroof.app.live import OURS, attempted
 from jaxroof.app.opened import opening
-from jaxroof.app.panes.text import alert
+from jaxroof.app.plans import best_plans
 from jaxroof.app.serve import pairs_of
 from jaxroof.app.state import START, to_link
 

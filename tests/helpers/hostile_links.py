@@ -24,7 +24,6 @@ MARKUP = [
     "a\n<script>alert(7)</script>",
 ]
 SOUND = {  # values that fields have
-    "estimator": ["training", "published"],
     "model": ["llama3-8b", "gpt3-1t", "deepseek-v3", "gpt2-124m"],
     "system": ["h100-nvs8", "h200-nvs4", "tpu-v5e", "b200-nvs8"],
     "gpus": ["1", "8", "1e3", "2,048"],
@@ -34,7 +33,6 @@ SOUND = {  # values that fields have
     "mine": ["tp=8", "tp=8,pp=1"],
     "tab": list(TABS),
     "schedule": list(SCHEDULES),
-    "split": ["1d", "summa"],
 }
 PATHS = [
     *("system.hbm_bandwidth", "system.nics", "system.chip.matmul", "model.sequence", "model.heads"),

@@ -136,9 +136,9 @@ LIBRARIES = [  # library, the rooms that may import it
     ("matplotlib", ("views.plots",)),
     ("filelock", ("io",)),
     ("distributed", ("engine.runs",)),
-    ("panel", ("app.panes", "app.page", "app.serve")),
-    ("bokeh", ("app.panes",)),
-    ("param", ("app.panes",)),
+    ("panel", ("app",)),
+    ("bokeh", ("app",)),
+    ("param", ("app",)),
 ]
 
 

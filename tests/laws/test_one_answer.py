@@ -14,8 +14,8 @@ import pytest
 import jaxroof as jr
 from jaxroof import catalog
 from jaxroof.analyses.fastest_plans import NoPlanFits
-from jaxroof.app.answers import plans as page
-from jaxroof.app.answers import share
+from jaxroof.app import plans as page
+from jaxroof.app import share
 from jaxroof.app.state import START, with_change, with_choice
 from jaxroof.catalog import lookup
 from jaxroof.engine.runs.row_stream import RowGroup

@@ -4,8 +4,11 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from jaxroof.engine.grid.axes import replace_all
-from jaxroof.engine.search.candidates import plan_product
+from jaxroof.engine.search.candidates import list_plans, plan_product
+from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import SearchProblem, check_searches
 from jaxroof.errors import InputError, listing
 from jaxroof.records import get_at, replace_at
@@ -14,6 +17,7 @@ SIZE = "gpus"  # the product of a plan's degrees, for estimators that have one
 DOMAIN = "system.fast_domain"
 NODE, NEAR = 8, 17  # accelerators by which other numbers are tried, and how many such steps
 SAID = 3  # rules that are named
+NEAREST = 5  # values of a field that legal plans have
 
 
 class NoLegalPlan(InputError):
@@ -39,6 +43,8 @@ def none_legal(question: SearchProblem, refused: Mapping[str, int], most: int | 
 
     Arguments: a problem without axes; ``most``, if every number of accelerators up to it was tried.
     """
+    if question.where and most is None and (said := _unmet(question)):
+        return said
     given = f" with {' and '.join(map(str, question.where))}" if question.where else ""
     if SIZE not in question.estimator.products:
         return f"plan: none is legal{given}; expected other inputs or rules"
@@ -50,6 +56,35 @@ def none_legal(question: SearchProblem, refused: Mapping[str, int], most: int | 
         f"plan: none is legal on {on}{given}; expected {number}{_domain(question, size)}, "
         f"another batch or rule{_counts(question, refused)}"
     )
+
+
+def _unmet(question: SearchProblem) -> str:
+    """Return which rules no legal plan keeps; empty where none is legal without them either."""
+    estimator = question.estimator
+    legal = list_plans(estimator, question.inputs, question.recipe).plans
+    if not len(next(iter(legal.values()))):
+        return ""
+    products = [int(get_at(question.inputs, SIZE))] if SIZE in estimator.products else []
+    on = f"legal plan on {products[0]:,} accelerators" if products else "legal plan"
+    alone = [rule for rule in question.where if not rule.holds(legal).any()]
+    if not alone:
+        rules = [_shortly(estimator, rule, rule.word or rule.value) for rule in question.where]
+        sizes = [f"{found:,}" for found in _legal_near(question, products[0])] if products else []
+        other = f"; expected {' or '.join(sizes)} accelerators" if sizes else ""
+        return f"where: no {on} keeps {listing(rules)} together{other}"
+    said = []
+    for rule in alone:
+        known = np.unique(legal[rule.field])
+        near = np.sort(known[np.argsort(np.abs(known - rule.value), kind="stable")[:NEAREST]])
+        equal = rule._replace(comparison="=")
+        values = " or ".join(_shortly(estimator, equal, f"{value:.0f}") for value in near)
+        asked = _shortly(estimator, rule, rule.word or rule.value)
+        said.append(f"no {on} has {asked}; expected such as {values}")
+    return f"where: {'; '.join(said)}"
+
+
+def _shortly(estimator: Any, rule: Constraint, value: object) -> str:
+    return f"{estimator.shortest.get(rule.field, rule.field)}{rule.comparison}{value}"
 
 
 def _domain(question: SearchProblem, size: int) -> str:

@@ -56,7 +56,7 @@ def joined(parts: Iterable[Markup]) -> Markup:
 def table_of(table: Table) -> Markup:
     """Return a table of the terminal as HTML: all columns, numbers on the right."""
     sides = ["number" if column.justify == "right" else "text" for column in table.columns]
-    heads = [_head(plain(column.header)) for column in table.columns]
+    heads = [head(plain(column.header)) for column in table.columns]
     rows = zip(*(map(plain, column.cells) for column in table.columns), strict=True)
     title = plain(table.title)
     return _table(title, heads, rows, sides)
@@ -88,6 +88,6 @@ def plain(cell: object) -> str:
     return "" if cell is None else cell.plain if isinstance(cell, Text) else str(cell)
 
 
-def _head(text: str) -> str:
+def head(text: str) -> str:
     """Return a head on one line, its word put together again where it was cut."""
     return " ".join(text.replace("-\n", "").replace("\n/", "/").split())

@@ -4,9 +4,12 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 import panel as pn
+from rich.table import Table
 
-from jaxroof.app.panes.components import static
+from jaxroof.app.components import static
 from jaxroof.app.refusals import in_controls
+from jaxroof.views.report.markup import head, plain
+from jaxroof.views.text.said import Said
 
 NARROW = 6  # columns that a phone shows
 FEW = 3  # columns whose texts take several lines on a phone
@@ -44,8 +47,8 @@ def table(
     """Return a table of texts: heads with their explanations, the first ``left`` columns words."""
     side = [' class="left"' if place < left else "" for place in range(len(heads))]
     top = "".join(
-        f'<th scope="col"{of}><abbr title="{escape(about)}">{escape(head)}</abbr></th>'
-        for (head, about), of in zip(heads, side, strict=True)
+        f'<th scope="col"{of}><abbr title="{escape(about)}">{escape(name)}</abbr></th>'
+        for (name, about), of in zip(heads, side, strict=True)
     )
     body = "".join(
         "<tr>"
@@ -60,6 +63,22 @@ def table(
         f'{hint}<div class="scroll{few}" tabindex="0" role="region" aria-label="{escape(caption)}">'
         f"<table><caption>{escape(caption)}</caption><thead><tr>{top}</tr></thead>"
         f"<tbody{kind}>{body}</tbody></table></div>"
+    )
+
+
+def shell_table(shown: Table, caption: str, best: bool = False) -> str:
+    """Return a table of the terminal with all its columns."""
+    heads = [(head(plain(column.header)), "") for column in shown.columns]
+    left = sum(column.justify != "right" for column in shown.columns)
+    rows = zip(*(map(plain, column.cells) for column in shown.columns), strict=True)
+    return table(heads, rows, caption, left, best)
+
+
+def said_in(pieces: Iterable[Said], caption: str) -> str:
+    """Return what a command says: its sentences and its tables."""
+    each = (one.piece for one in pieces if one.piece and not one.is_title)
+    return "".join(
+        shell_table(one, caption) if isinstance(one, Table) else paragraph(str(one)) for one in each
     )
 
 

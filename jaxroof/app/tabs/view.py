@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import xarray as xr
 
-from jaxroof.app.answers.mine import Mine
 from jaxroof.app.question import Asked
 from jaxroof.app.state import State
 
@@ -24,16 +23,15 @@ def picture_width(window: int) -> float:
 
 
 class Shown(NamedTuple):
-    """What a tab answers: the state, its checked question, its best plans, and one's own.
+    """What a tab answers: the state, its checked question, and its best plans.
 
-    ``wrong`` says what is wrong with the plan of one's own. ``wide`` is the width of a picture in
+    ``wrong`` says what is wrong with the plan of one's own, ``wide`` is the width of a picture in
     pixels.
     """
 
     state: State
     found: Asked
     data: xr.Dataset
-    mine: Mine | None = None
     wrong: str = ""
     wide: float = 0.0
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import panel as pn
 
-from jaxroof.app.answers import share
-from jaxroof.app.panes.figures import BUTTON
-from jaxroof.app.panes.text import code, paragraph, text
-from jaxroof.app.panes.view import Shown, View
+from jaxroof.app import share
+from jaxroof.app.figures import BUTTON
+from jaxroof.app.html import code, paragraph, text
 from jaxroof.app.state import State
+from jaxroof.app.tabs.view import Shown, View
 from jaxroof.io.formats import write
 
 COPY = """

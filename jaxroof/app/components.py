@@ -7,7 +7,7 @@ from typing import Any
 import param
 from panel.custom import JSComponent
 
-STATIC = pathlib.Path(__file__).parents[1] / "static"
+STATIC = pathlib.Path(__file__).parent / "static"
 
 
 def static(name: str) -> str:

@@ -9,8 +9,8 @@ import numpy as np
 import xarray as xr
 
 from jaxroof import catalog
-from jaxroof.app.answers.plans import name_of
 from jaxroof.app.fields import DOMAINS, MAPPED, SIZES, SPAN, words_of
+from jaxroof.app.plans import name_of
 from jaxroof.app.question import Asked, numbers
 from jaxroof.catalog.lookup import device
 from jaxroof.catalog.needs import answers

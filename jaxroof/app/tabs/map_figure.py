@@ -16,15 +16,15 @@ from bokeh.models import (
 )
 from bokeh.palettes import Viridis256
 
-from jaxroof.app.answers import machine_map as answer
 from jaxroof.app.changes import numbers_of
+from jaxroof.app.components import Form
 from jaxroof.app.fields import of_machine, words_of
 from jaxroof.app.fields import shown as shown_value
+from jaxroof.app.figures import INK, NUMBER, framed, plot, round_numbers
 from jaxroof.app.form import map_groups
-from jaxroof.app.panes.components import Form
-from jaxroof.app.panes.figures import INK, NUMBER, framed, plot, round_numbers
-from jaxroof.app.panes.text import paragraph, text
-from jaxroof.app.panes.view import Shown, View
+from jaxroof.app.html import paragraph, text
+from jaxroof.app.tabs import machine_map as answer
+from jaxroof.app.tabs.view import Shown, View
 from jaxroof.units import percent, seconds, size
 from jaxroof.views.plots import style
 

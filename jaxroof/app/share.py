@@ -6,7 +6,7 @@ import shlex
 from typing import Any
 
 from jaxroof.app.question import asked, numbers, unchanged
-from jaxroof.app.state import PUBLISHED, START, State
+from jaxroof.app.state import START, State
 from jaxroof.units import parse, show
 
 TOP = 5
@@ -18,7 +18,7 @@ def settings(state: State) -> dict[str, str]:
     units = {path: str(about["unit"]) for path, (_, about) in known.items()}
     found = {path: _exact(value, units.get(path, "1")) for path, value in state.changes}
     found |= dict(state.choices)
-    if state.precision != START.precision and state.estimator != PUBLISHED:
+    if state.precision != START.precision:
         found["precision"] = state.precision
     return found
 
@@ -36,9 +36,6 @@ def command(state: State) -> str:
     'jaxroof search --model llama3-70b --system h100-nvs8 --gpus 256 --batch 1024'
     """
     words = ["jaxroof", "search"]
-    if state.estimator == PUBLISHED:
-        words += ["--estimator", state.estimator, "--split", state.split]
-        words += ["--format", state.precision] if state.precision != START.precision else []
     words += ["--model", state.model_words, "--system", state.system_words]
     words += ["--gpus", str(state.gpus), "--batch", str(state.batch)]
     for path, value in settings(state).items():
@@ -56,13 +53,8 @@ def sweep_file(state: State) -> str:
     """
     said = f"{state.model_words} on {state.gpus:,} x {state.system_words}"
     lines = [f"title = {_text(said)}"]
-    lines += [f'estimator = "{PUBLISHED}"'] if state.estimator == PUBLISHED else []
     lines += [f"model = {_text(state.model_words)}", f"system = {_text(state.system_words)}"]
-    if state.estimator == PUBLISHED and state.precision != START.precision:
-        lines += [f"format = {_text(state.precision)}"]
-    split = f", split = {_text(state.split)}" if state.estimator == PUBLISHED else ""
-    sizes = f"gpus = {state.gpus}, global_batch = {state.batch}{split}"
-    lines += [f"plan = {{ {sizes} }}"]
+    lines += [f"plan = {{ gpus = {state.gpus}, global_batch = {state.batch} }}"]
     changes = [f"{_text(path)} = {_text(value)}" for path, value in settings(state).items()]
     lines += [f"set = {{ {', '.join(changes)} }}"] if changes else []
     where = f", where = {_text(state.where)}" if state.where else ""
@@ -78,17 +70,13 @@ def python(state: State) -> str:
     """
     given = {"model": state.model_words, "system": state.system_words, "gpus": state.gpus}
     more: dict[str, Any] = {**given, "global_batch": state.batch}
-    if state.estimator == PUBLISHED:
-        more["split"] = state.split
-        if state.precision != START.precision:
-            more["precision"] = state.precision
     if state.where:
         more["where"] = state.where
     more["top"] = TOP
     if changes := settings(state):
         more["settings"] = changes
     lines = [f"    {name}={value!r}," for name, value in more.items()]
-    asks = ["import jaxroof as jr", "", "data = jr.search(", f"    {state.estimator!r},", *lines]
+    asks = ["import jaxroof as jr", "", "data = jr.search(", '    "training",', *lines]
     return "\n".join([*asks, ")", "print(data.step_time.values)", ""])
 
 

@@ -1,7 +1,7 @@
 """Figures of the page: one style, one palette, and buttons that save them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import panel as pn
@@ -18,6 +18,7 @@ from bokeh.models import (
 from bokeh.plotting import figure
 
 from jaxroof.analyses.result_metadata import words_of
+from jaxroof.units import percent
 from jaxroof.views.plots import style
 
 INK, LIGHT = "#1b1f24", "#DDDDDD"
@@ -97,6 +98,16 @@ BUTTON = """
 """
 
 
+class Part(NamedTuple):
+    """One part of a stacked bar: whose bar, what it is, from where to where, and its share."""
+
+    bar: str
+    part: str
+    start: float
+    end: float
+    share: float
+
+
 class Bars:
     """Stacked horizontal bars that are drawn anew without being made anew."""
 
@@ -121,35 +132,33 @@ class Bars:
 
     def show(
         self,
-        parts: Sequence[tuple[str, str, float, float, float]],
+        parts: Sequence[Part],
         colours: Mapping[str, str],
         bounds: Iterable[tuple[str, float, float]] = (),
     ) -> list[tuple[str, str]]:
         """Draw parts (bar, part, start, end, share), and intervals; return the legend."""
-        factors = list(dict.fromkeys(bar for bar, *_ in parts))[::-1]
+        factors = list(dict.fromkeys(one.bar for one in parts))[::-1]
         if list(self.picture.y_range.factors) != factors:
             self.picture.y_range.factors = factors
             self.picture.height = 70 + BAR * len(factors)
         self.source.data = _columns(parts, colours)
         ends = list(bounds)
-        self.picture.x_range.end = ROOM * max([end for *_, end, _ in parts] + [e[2] for e in ends])
+        self.picture.x_range.end = ROOM * max([one.end for one in parts] + [e[2] for e in ends])
         names = ("bar", "low", "high")
         self.bounds.data = {n: [end[i] for end in ends] for i, n in enumerate(names)}
-        drawn = {part for _, part, *_ in parts}
+        drawn = {one.part for one in parts}
         return [entry for entry in colours.items() if entry[0] in drawn]
 
 
-def _columns(
-    parts: Sequence[tuple[str, str, float, float, float]], colours: Mapping[str, str]
-) -> Any:
+def _columns(parts: Sequence[Part], colours: Mapping[str, str]) -> Any:
     return {
-        "bar": [bar for bar, *_ in parts],
-        "part": [part for _, part, *_ in parts],
-        "left": [start for _, _, start, _, _ in parts],
-        "right": [end for _, _, _, end, _ in parts],
-        "colour": [colours[part] for _, part, *_ in parts],
-        "seconds": [f"{end - start:.4g}" for _, _, start, end, _ in parts],
-        "share": [f"{100.0 * share:.1f} %" for *_, share in parts],
+        "bar": [one.bar for one in parts],
+        "part": [one.part for one in parts],
+        "left": [one.start for one in parts],
+        "right": [one.end for one in parts],
+        "colour": [colours[one.part] for one in parts],
+        "seconds": [f"{one.end - one.start:.4g}" for one in parts],
+        "share": [percent(one.share, 1) for one in parts],
     }
 
 

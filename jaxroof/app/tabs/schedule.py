@@ -1,22 +1,32 @@
 """The tab of pipeline schedules: times side by side, and a timeline of every visit."""
 
+import dataclasses
+import json
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
 import panel as pn
+import xarray as xr
 from bokeh.models import ColumnDataSource, CustomJS, HoverTool, Range1d
 
-from jaxroof.app.answers import schedule
+from jaxroof.analyses.one_plan import schedule, trace
+from jaxroof.app.components import Form
+from jaxroof.app.figures import framed, plot
 from jaxroof.app.form import schedule_groups
-from jaxroof.app.panes.components import Form
-from jaxroof.app.panes.figures import framed, plot
-from jaxroof.app.panes.text import alert, legend, paragraph, table, text
-from jaxroof.app.panes.view import Shown, View
-from jaxroof.errors import InputError
-from jaxroof.units import percent, seconds, size
+from jaxroof.app.html import alert, legend, paragraph, said_in, text
+from jaxroof.app.question import Asked
+from jaxroof.app.state import SCHEDULES
+from jaxroof.app.tabs.memory import with_plan
+from jaxroof.app.tabs.view import Shown, View
+from jaxroof.errors import InputError, refusal
+from jaxroof.units import percent, seconds
+from jaxroof.views.answers import answer
 from jaxroof.views.plots.colours import ink
 from jaxroof.views.plots.trace import LOOKS
 
+BLOCKS = 6000  # that a timeline shows
+VISITS = 60_000  # that are computed at all
 WORDS = {  # of the kinds of visits that need more than their name
     "weight": "weight gradient",
     "all-reduce": "all-reduce of gradients",
@@ -25,13 +35,7 @@ WORDS = {  # of the kinds of visits that need more than their name
 }
 COLOURS = {kind: (WORDS.get(kind, kind), colour) for kind, colour in LOOKS.items()}
 OTHER = COLOURS["other"]
-HEADS = (
-    ("schedule", "Who runs which microbatch when"),
-    ("step", "Seconds of one optimizer step"),
-    ("idle", "Share of the step, mean of the devices"),
-    ("HBM", "Memory of the fullest device"),
-    ("fits", "Whether that is there"),
-)
+CAPTION = "The best plan under every schedule"
 NEAR = """
 const near = cb_obj.end - cb_obj.start <= numbers.tags[0];
 written.visible = near;
@@ -40,13 +44,85 @@ blocks.line_alpha = near ? 1 : 0;
 NUMBERS = ("x", "y", "text", "ink")
 AXIS, DIGIT, EDGES = 90, 7, 4  # pixels of the axis, of a digit, and around a number
 COLUMNS = ("left", "right", "bottom", "top", "colour", "kind", "words")
-Answer = tuple[schedule.Schedules, schedule.Timeline | str]
 
 
-class NotDrawn(NamedTuple):
-    """Why a plan has no schedules to show."""
+class Visit(NamedTuple):
+    """One block of a timeline."""
 
-    why: str
+    device: int  # counted from 0, as stages are
+    kind: str
+    microbatch: int
+    stage: int
+    start: float  # [s]
+    end: float
+
+
+class Timeline(NamedTuple):
+    """The visits of one step, as many as are shown, and the seconds of the whole step."""
+
+    name: str  # of the schedule
+    visits: list[Visit]
+    devices: int
+    step: float
+    shown: float  # [s] until which visits are shown
+
+
+def _planned(found: Asked, data: xr.Dataset) -> Any:
+    """Return the inputs with the best plan, after checking that it has stages, not too many.
+
+    Raises: InputError where there is nothing to draw.
+    """
+    row = data.isel(plan=0)
+    stages = int(row.pipeline)
+    if stages < 2:
+        raise refusal("schedule", "the best plan has no pipeline; try a rule such as pp>=2")
+    replicas = int(row.data) * int(row.microbatch)
+    visits = 2 * stages * int(row.interleave) * int(found.inputs.global_batch) // replicas
+    if visits > VISITS:
+        said = f"{visits:,} visits of stages in a step; expected at most {VISITS:,}"
+        raise refusal("schedule", f"{said}: fewer sequences, or more replicas")
+    return with_plan(found, row)
+
+
+def schedules(found: Asked, data: xr.Dataset) -> xr.Dataset:
+    """Return the best plan under every pipeline schedule.
+
+    Raises: InputError where the plan has no pipeline, or no schedule allows it.
+    """
+    inputs = _planned(found, data)
+    return schedule(inputs, found.recipe, estimator=found.estimator, schedules=SCHEDULES)
+
+
+def timeline(found: Asked, data: xr.Dataset, name: str) -> Timeline:
+    """Return every visit of the best plan under a schedule, as many as are shown.
+
+    No name stands for the schedule that the plan has.
+
+    Raises: InputError where the plan has no pipeline, or the schedule does not allow it.
+    """
+    inputs = _planned(found, data)
+    every = {f.name: getattr(inputs, f.name) for f in dataclasses.fields(inputs)}
+    name = name or own_schedule(data)
+    given = {key: value for key, value in every.items() if value is not None}
+    events = trace(found.estimator.name, {**given, **vars(found.recipe), "schedule": name})
+    start, last = events.start.values, events.start.values + events.duration.values
+    order = np.argsort(start, kind="stable")[:BLOCKS]
+    columns = [events[n].values[order] for n in ("device", "kind", "microbatch", "stage")]
+    columns += [start[order], last[order]]
+    visits = [Visit(int(d) - 1, str(k), int(m), int(s), float(a), float(b))
+              for d, k, m, s, a, b in zip(*columns, strict=True)]  # fmt: skip
+    end = float(last.max())
+    shown = end if len(start) <= BLOCKS else float(start[order[-1]])
+    return Timeline(name, visits, int(events.device.values.max()), end, shown)
+
+
+def own_schedule(data: xr.Dataset) -> str:
+    """Return the schedule that the best plan has: 1F1B is interleaved where ranks have chunks."""
+    chosen = json.loads(data.attrs.get("recipe", "{}")).get("schedule", "1f1b").replace("_", "-")
+    return "interleaved" if int(data.interleave.values[0]) > 1 else str(chosen)
+
+
+# ---- The tab ------------------------------------------------------------------------------------
 
 
 def schedule_view(told: Callable[[str, Any], None]) -> View:
@@ -59,30 +135,19 @@ def schedule_view(told: Callable[[str, Any], None]) -> View:
     def show(shown: Shown, _: Any) -> None:
         form.values = {"schedule": shown.state.schedule}
 
-    def later(shown: Shown) -> Iterator[Answer | NotDrawn]:
+    def later(shown: Shown) -> Iterator[tuple[str, Timeline | str] | str]:
+        words = ""
         try:
-            rows = schedule.schedules(shown.found, shown.data)
+            words = said_in(answer(schedules(shown.found, shown.data)), CAPTION)
+            yield words, timeline(shown.found, shown.data, shown.state.schedule)
         except InputError as error:
-            yield NotDrawn(str(error))
-            return
-        try:
-            yield rows, schedule.timeline(shown.found, shown.data, shown.state.schedule)
-        except InputError as error:
-            yield rows, str(error)
+            yield words or alert(str(error)), str(error) if words else ""
 
-    def show_later(shown: Shown, found: Answer | NotDrawn) -> None:
-        frame.visible = form.visible = not isinstance(found, NotDrawn)
-        if isinstance(found, NotDrawn):
-            said.object, below.object = alert(found.why), ""
-            return
-        (rows, note), visits = found
-        cells = [_cells(row) for row in rows]
-        caption = "The best plan under every schedule"
-        words = paragraph(schedule.schedule_sentence(rows)) + (paragraph(note) if note else "")
-        why = [paragraph(f"Refused: {row.reason}.", "note") for row in rows if row.reason]
-        said.object = words + table(HEADS, cells, caption, 1) + "".join(why)
+    def show_later(shown: Shown, found: tuple[str, Timeline | str]) -> None:
+        said.object, visits = found
+        frame.visible, form.visible = isinstance(visits, Timeline), visits != ""
         if isinstance(visits, str):
-            below.object, frame.visible = alert(visits), False
+            below.object = alert(visits)
             return
         below.object = legend(_legend(visits)) + paragraph(_note(visits), "note")
         draw(visits, shown.wide)
@@ -90,7 +155,7 @@ def schedule_view(told: Callable[[str, Any], None]) -> View:
     return View(body, lambda _: None, show, later, show_later, early=False)
 
 
-def _timeline() -> tuple[Any, Callable[[schedule.Timeline, float], None]]:
+def _timeline() -> tuple[Any, Callable[[Timeline, float], None]]:
     """Return the figure of a timeline, and the function that draws one, so wide in pixels."""
     source = ColumnDataSource({name: [] for name in COLUMNS})
     numbers = ColumnDataSource({name: [] for name in NUMBERS})
@@ -110,7 +175,7 @@ def _timeline() -> tuple[Any, Callable[[schedule.Timeline, float], None]]:
     made.yaxis.ticker.min_interval = 1
     made.ygrid.grid_line_color = None
 
-    def draw(visits: schedule.Timeline, wide: float) -> None:
+    def draw(visits: Timeline, wide: float) -> None:
         source.data, numbers.data = _columns(visits), _numbers(visits)
         numbers.tags = [_near(visits, wide)]
         drawn.glyph.line_alpha = float(visits.shown <= numbers.tags[0])
@@ -123,14 +188,7 @@ def _timeline() -> tuple[Any, Callable[[schedule.Timeline, float], None]]:
     return made, draw
 
 
-def _cells(row: schedule.Row) -> tuple[str, ...]:
-    if row.reason:
-        return row.name, "refused", "-", "-", "-"
-    fits = "yes" if row.fits else "no"
-    return row.name, seconds(row.step_time), percent(row.bubble, 1), size(row.memory, "B"), fits
-
-
-def _note(found: schedule.Timeline) -> str:
+def _note(found: Timeline) -> str:
     said = f"A step of {seconds(found.step)} under {found.name}"
     if found.shown < found.step:
         part = percent(found.shown / found.step)
@@ -138,7 +196,7 @@ def _note(found: schedule.Timeline) -> str:
     return f"{said}; zoom in to see the numbers of microbatches."
 
 
-def _numbers(found: schedule.Timeline) -> dict[str, list[Any]]:
+def _numbers(found: Timeline) -> dict[str, list[Any]]:
     """Return the numbers of microbatches, in the middle of their blocks."""
     each = [v for v in found.visits if v.stage >= 0]
     return {
@@ -149,18 +207,18 @@ def _numbers(found: schedule.Timeline) -> dict[str, list[Any]]:
     }
 
 
-def _near(found: schedule.Timeline, wide: float) -> float:
+def _near(found: Timeline, wide: float) -> float:
     """Return how much of a step is seen at most where blocks have room for their numbers [s]."""
     each = sorted(v.end - v.start for v in found.visits if v.stage >= 0)
     digits = max(len(str(v.microbatch)) for v in found.visits)
     return (wide - AXIS) / (DIGIT * digits + EDGES) * each[len(each) // 4]
 
 
-def _legend(found: schedule.Timeline) -> list[tuple[str, str]]:
+def _legend(found: Timeline) -> list[tuple[str, str]]:
     return list(dict.fromkeys(COLOURS.get(visit.kind, OTHER) for visit in found.visits))
 
 
-def _columns(found: schedule.Timeline) -> dict[str, list[Any]]:
+def _columns(found: Timeline) -> dict[str, list[Any]]:
     visits = found.visits
     return {
         "left": [v.start for v in visits],

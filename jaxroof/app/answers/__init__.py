@@ -1,1 +1,0 @@
-"""Answers to a state, each a pure function to data: no widget, no picture, no session."""
