@@ -322,7 +322,7 @@ def test_every_tab_shows_its_answer(open_page, tabs):
         "time": "Of the best plan's step",
         "memory": "What more memory would buy",
         "binds": "Most binding",
-        "schedule": "Fastest that fits",
+        "schedule": "Best: ",
         "compare": "Two machines side by side",
         "share": "jaxroof search --model llama3-8b",
     }

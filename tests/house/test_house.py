@@ -131,7 +131,7 @@ LIBRARIES = [  # library, the rooms that may import it
     ("xarray", ("io", "engine", "analyses", "config", "validation", "views", "app", "cli")),
     ("pandas", ("io", "validation", "views", "cli")),
     ("scipy", ("engine", "validation")),
-    ("rich", ("views", "cli")),
+    ("rich", ("views", "app", "cli")),
     ("click", ("cli",)),
     ("matplotlib", ("views.plots",)),
     ("filelock", ("io",)),
