@@ -10,14 +10,15 @@ import xarray as xr
 
 from jaxroof.analyses.fit_changes import changes_dataset, changes_json, step_times
 from jaxroof.analyses.fit_question import (
+    BESIDE,
     FIT,
-    PATHS,
     SELECTIVE,
     Question,
+    given_paths,
     path_of,
     unchecked_question,
 )
-from jaxroof.analyses.fit_software import SoftwareAnswer, software_answer
+from jaxroof.analyses.fit_software import SoftwareAnswer, plan_numbers, software_answer
 from jaxroof.analyses.least_memory import fewest_accelerators
 from jaxroof.analyses.plan_question import Filled, filled_plan
 from jaxroof.analyses.plan_question import Question as Search
@@ -45,7 +46,7 @@ from jaxroof.units import percent
 
 APART = ("system.", "software.", "shared.", "training_tokens")  # which no memory depends on
 LISTS = ("modules", "layer_split")  # settings of a question that no search has
-TIMED = ("software.", "shared.", "chip.")  # settings that memory does not depend on
+TIMED = ("software.", "shared.", "chip.", "plan.")  # settings that no search of memory has
 BOUNDS = {"reserved": f"± {percent(RESERVED_ERROR)}", "device": f"± {percent(DEVICE_ERROR)}"}
 DENSE, EXPERTS = "± 1 % + 15 MiB", "-6 to +9 %"  # section 10.6 of the sheet
 KERNELS = "for the kernels assumed; with another attention kernel up to 42 % too low (section 10.3)"
@@ -100,11 +101,11 @@ def fit(
     sizes = {"global_batch": global_batch, "sequence": sequence, "gpus": gpus}
     given = {name: value for name, value in sizes.items() if value is not None}
     every = with_precision({**(settings or {}), **more, **given}, system, training)
-    filled = None
+    asks, filled = given_paths(plan, every, plan_numbers(software)), None
     if fill and software in (None, TODAY):
-        filled = filled_fields(model=model, plan=plan, system=system, settings=every)
-    plan = {**plan, **(filled.plan if filled else {})}
-    answered = software_answer(software, model=model, plan=plan, system=system, settings=every)
+        filled = filled_fields(model, system, asks)
+        asks |= {f"plan.{name}": n for name, n in filled.plan.items()} if filled else {}
+    answered = software_answer(software, model, system, asks)
     asked = answered.asked
     data = memory_data(asked, of=lambda step, recipe: answered.memory).drop_vars(
         ["legal", "needed"]
@@ -115,7 +116,7 @@ def fit(
         "system": _named(system),
         **_attributes(asked, fits),
         **(filled.attrs if filled else {}),
-        **_changes(answered, changes, model, system, every),
+        **_changes(answered, changes, model, system, asks),
         "software": TODAY,
     }
     _bound(data, asked)
@@ -178,7 +179,7 @@ def _fewest(
 
     Settings that a search does not have, such as modules, are left to it.
     """
-    own = {"global_batch", "gpus", "recompute", *LISTS}
+    own = {"global_batch", "gpus", *LISTS}
     rest = {k: v for k, v in settings.items() if k not in own and not k.startswith(TIMED)}
     batch, here = asked.inputs.global_batch, int(asked.inputs.gpus or 1)
     about = {"model": model, "system": system, "global_batch": batch, "settings": rest}
@@ -308,25 +309,20 @@ def _warnings(asked: Question) -> list[str]:
 # ---- A plan in part ------------------------------------------------------------------------------
 
 
-def filled_fields(
-    *, model: Any, plan: Mapping[str, Any], system: Any, settings: Mapping[str, Any]
-) -> Filled | None:
+def filled_fields(model: Any, system: Any, given: Mapping[str, Any]) -> Filled | None:
     """Return what a search fills a plan in part with; None where it stays as it is.
 
     That is where accelerators are not known, or layers are given to stages.
     Raises: InputError for what cannot be read, or is out of range.
     """
-    selective = {name: value for name, value in settings.items() if name == SELECTIVE}
-    asked = unchecked_question(model=model, plan=plan, system=system, settings=settings)
+    asked = unchecked_question(model, system, given)
     if not {"gpus", "plan.data"} & asked.given or isinstance(asked.recipe.layer_division, tuple):
         return None
     inputs, recipe = asked.inputs, asked.recipe
-    every: Any = inputs.plan
-    fields = {path.removeprefix("plan."): path for path in PATHS.values() if "." in path}
-    own = {name: getattr(every, name) for name, path in fields.items() if path in asked.given}
-    if "recompute" in asked.given:
-        own["recompute"] = every.recompute
+    paths = [path for path in asked.given if path.startswith("plan.") or path in BESIDE]
+    own = {path.removeprefix("plan."): get_at(inputs, path) for path in paths}
     if not recipe.selective:  # what a search computes again where it computes some
+        selective = {name: value for name, value in given.items() if name == SELECTIVE}
         recipe = choose(dataclasses.replace(recipe, selective=Selective.LIGHT), selective)
     searched = dataclasses.replace(inputs, plan=None, gpus=None, system=as_reported(inputs.system))
     found = Search(searched, recipe, (), float(asked.capacity))

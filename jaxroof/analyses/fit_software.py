@@ -5,7 +5,7 @@ import enum
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from jaxroof.analyses.fit_question import PATHS, SHORT, Question, question
+from jaxroof.analyses.fit_question import BESIDE, FIT, Question, path_of, question
 from jaxroof.catalog.lookup import TODAY, Software, software
 from jaxroof.errors import refusal, shown, unknown
 from jaxroof.estimators.training.inputs import RECOMPUTATION
@@ -23,13 +23,16 @@ from jaxroof.records import get_at, leaves
 from jaxroof.settings import choose
 from jaxroof.units import parse
 
-ALIASES = {"loss": "cross_entropy", "compile": "compiled"}  # words of torchtitan's options
-FSDP2_CHOICES = {  # name in a question: field of the recipe
-    "recompute": "recompute",
-    "cross_entropy": "loss",
+REPLICAS = "replicas"  # of the shards of FSDP2 (HSDP), beside the fields of a plan
+FSDP2_CHOICES = {  # setting, also as torchtitan calls it: field of the recipe
+    "plan.recompute": "recompute",
     "ends": "ends",
+    "cross_entropy": "loss",
+    "loss": "loss",
     "compiled": "compiled",
+    "compile": "compiled",
 }
+SETTINGS = {"recompute": "recompute", "loss": "cross_entropy", "ends": "ends"}  # by field, to print
 NO_CHOICES = ("schedule", "modules", "layer_split", "attention_kernel", "expert_weighting")
 TRUTH = {"yes": True, "no": False, "true": True, "false": False, True: True, False: False}
 MEASURED = ("allocated", "reserved", "device")
@@ -53,55 +56,57 @@ class SoftwareAnswer(NamedTuple):
     attributes: dict[str, Any]  # of the result, instead of those of a stage
 
 
+def plan_numbers(name: str | None) -> tuple[str, ...]:
+    """Return the numbers that a plan may have beside its fields under a software."""
+    return BESIDE if name in (None, TODAY) else (*BESIDE, REPLICAS)
+
+
 def software_answer(
-    name: str | None,
-    *,
-    model: Any,
-    plan: Mapping[str, Any],
-    system: Any,
-    settings: Mapping[str, Any],
+    name: str | None, model: Any, system: Any, given: Mapping[str, Any]
 ) -> SoftwareAnswer:
-    """Return the memory of a training step under a software of the catalogue.
+    """Return the memory of a training step, of settings by path, under a software by name.
 
     Raises: InputError for what the software cannot do, and as ``question`` does.
     """
     if name is None or name == TODAY:
-        asked = question(model=model, plan=plan, system=system, settings=settings)
+        asked = question(model, system, given)
         return SoftwareAnswer(asked, memory_by_stage(asked.step, asked.recipe), {}, {}, {})
     named = software(name)
-    plan, settings, chosen = _of_software(named, plan, settings)
-    added, plan, settings = _with_defaults(named, plan, settings)
-    asked = question(model=model, plan=plan, system=system, settings=settings)
+    given, chosen = _of_software(named, given)
+    own = {path_of(key): value for key, value in named.settings.items()}
+    asked = question(model, system, {**own, **given})
     _check_only(named, asked)
-    asked = asked._replace(given=frozenset(asked.given - added))
+    asked = asked._replace(given=asked.given - (own.keys() - given.keys()))
     return ANSWERS[named.formulas](named, asked, chosen)
 
 
 def _of_software(
-    named: Software, plan: Mapping[str, Any], settings: Mapping[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Return plan and settings without the choices that only FSDP2 has, and these."""
-    plan, settings = dict(plan), dict(settings)
+    named: Software, given: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return settings without the choices that only FSDP2 has, and these by field."""
+    rest = dict(given)
     if named.formulas != "fsdp2":
-        if "replicas" in plan:
+        if REPLICAS in given:
             raise refusal("plan", f"replicas: not under {named.name}; expected it under fsdp2")
-        return plan, settings, {}
+        return rest, {}
     for name in NO_CHOICES:
-        if settings.get(name) is not None:
+        if name in given:
             raise refusal(name, f"no choice under {named.name}; leave it out")
     chosen: dict[str, Any] = {}
-    for name in [*settings]:
-        field = ALIASES.get(name, name)
-        if field in FSDP2_CHOICES and settings[name] is not None:
-            if field in chosen:
-                raise refusal(name, f"given twice, as {field} too; expected it once")
-            chosen[field] = settings.pop(name)
-    if "replicas" in plan:
-        chosen["replicas"] = _replicas(plan.pop("replicas"))
-        short = "dp" if "dp" in plan else "data"
-        plan[short] = parse(plan.get(short, 1.0), "1", "plan: dp") * chosen["replicas"]
-        settings["optimizer_instances"] = chosen["replicas"]
-    return plan, settings, chosen
+    for name in [name for name in given if name in FSDP2_CHOICES]:
+        field = FSDP2_CHOICES[name]
+        if field in chosen:
+            raise refusal(name, f"given twice, as {field} too; expected it once")
+        chosen[field] = rest.pop(name)
+    if "compiled" in chosen:
+        if chosen["compiled"] not in TRUTH:
+            raise unknown("compiled", chosen["compiled"], "answer", ["yes", "no"])
+        chosen["compiled"] = TRUTH[chosen["compiled"]]
+    if REPLICAS in rest:
+        replicas = _replicas(rest.pop(REPLICAS))
+        rest["plan.data"] = parse(rest.get("plan.data", 1.0), "1", "plan: dp") * replicas
+        rest["states.optimizer_instances"] = replicas
+    return rest, chosen
 
 
 def _replicas(value: Any) -> float:
@@ -111,36 +116,22 @@ def _replicas(value: Any) -> float:
     return found
 
 
-def _with_defaults(
-    named: Software, plan: Mapping[str, Any], settings: Mapping[str, Any]
-) -> tuple[set[str], dict[str, Any], dict[str, Any]]:
-    """Return the names that the software sets, and plan and settings with them."""
-    taken = {SHORT.get(name, name) for name in plan}
-    taken |= {name.rpartition(".")[2] for name, value in settings.items() if value is not None}
-    new = {name: value for name, value in named.settings.items() if name not in taken}
-    of_plan = {name: new[name] for name in new if name in PATHS}
-    others = {name: new[name] for name in new if name not in PATHS}
-    added = {*new, *(PATHS[name] for name in of_plan)}
-    return added, {**of_plan, **plan}, {**settings, **others}
-
-
 def _check_only(named: Software, asked: Question) -> None:
     """Check that a software can do what is asked.
 
     Raises: InputError for the first field that it cannot, with the values that would be right.
     """
     paths = {path.rpartition(".")[2]: path for path, _, _ in leaves(asked.inputs)}
-    short = {field: name for name, field in SHORT.items()}
     for name, allowed in named.only.items():
         held = getattr(asked.recipe, name, None)
         path = name if "." in name else paths.get(name, "")
         value = held.value if isinstance(held, enum.Enum) else float(get_at(asked.inputs, path))
         value = RECOMPUTATION[int(value)] if name == "recompute" else value
         if value not in allowed:
-            shown = value if isinstance(value, str) else f"{value:g}"
+            said = value if isinstance(value, str) else f"{value:g}"
             right = " or ".join(str(one) for one in allowed)
-            what = short.get(name, name)
-            raise refusal(what, f"{shown}: not under {named.name}; expected {right}")
+            what = name if name == "recompute" else FIT.shortest.get(name, name)
+            raise refusal(what, f"{said}: not under {named.name}; expected {right}")
 
 
 # ---- The formulas of each software --------------------------------------------------------------
@@ -171,20 +162,20 @@ ENGINES = {  # by software and ZeRO stage
 
 
 def _by_fsdp2(named: Software, asked: Question, chosen: Mapping[str, Any]) -> SoftwareAnswer:
-    recipe = _fsdp2_recipe(chosen)
+    recipe: Fsdp2Recipe = choose(Fsdp2Recipe(), chosen)
     memory, terms = fsdp2_stage(asked.step, asked.recipe, recipe)
     bounds = dict(BOUNDS[named.name])
     if asked.inputs.states.optimizer_instances > 1.0:
         bounds |= dict.fromkeys(MEASURED, HSDP)
     if recipe.recompute.value == "none":
         bounds |= dict.fromkeys(MEASURED, NOT_MEASURED)
-    fields = {name: getattr(recipe, field) for name, field in FSDP2_CHOICES.items()}
-    plain = {name: getattr(value, "value", value) for name, value in fields.items()}
+    plain = {name: getattr(recipe, field).value for field, name in SETTINGS.items()}
     plain["compiled"] = "yes" if recipe.compiled else "no"
+    taken = {SETTINGS.get(field, field) for field in chosen}
     attributes = {
         "software": named.name,
         "recipe": plain,
-        "assumed": {name: plain[name] for name in plain if name not in chosen},
+        "assumed": {name: plain[name] for name in plain if name not in taken},
         "hangs_on": _turns(asked, recipe, chosen),
         "warnings": [],
     }
@@ -195,16 +186,6 @@ def _by_fsdp2(named: Software, asked: Question, chosen: Mapping[str, Any]) -> So
     return SoftwareAnswer(asked, memory, pools, bounds, attributes)
 
 
-def _fsdp2_recipe(chosen: Mapping[str, Any]) -> Fsdp2Recipe:
-    fields = {FSDP2_CHOICES[name]: value for name, value in chosen.items() if name != "replicas"}
-    if "compiled" in fields:
-        if fields["compiled"] not in TRUTH:
-            raise unknown("compiled", fields["compiled"], "answer", ["yes", "no"])
-        fields["compiled"] = TRUTH[fields["compiled"]]
-    found: Fsdp2Recipe = choose(Fsdp2Recipe(), fields)
-    return found
-
-
 def _turns(asked: Question, recipe: Fsdp2Recipe, chosen: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the choices left open that would turn the answer, each with its bytes."""
 
@@ -212,12 +193,12 @@ def _turns(asked: Question, recipe: Fsdp2Recipe, chosen: Mapping[str, Any]) -> l
         return fullest_stage(fsdp2_stage(asked.step, asked.recipe, one)[0], asked.capacity)
 
     fits, found = bool(full(recipe).fits), []
-    for name in (one for one in ("recompute", "cross_entropy") if one not in chosen):
-        field = FSDP2_CHOICES[name]
+    for field in (one for one in ("recompute", "loss") if one not in chosen):
         for member in type(getattr(recipe, field)):
             other = full(dataclasses.replace(recipe, **{field: member}))
             if bool(other.fits) != fits:
-                found.append({"choice": name, "value": member.value, "device": float(other.device)})
+                said = {"choice": SETTINGS[field], "value": member.value}
+                found.append({**said, "device": float(other.device)})
     return found
 
 

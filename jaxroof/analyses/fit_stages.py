@@ -11,7 +11,13 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.analyses.fit import memory_data
-from jaxroof.analyses.fit_question import Question, path_of, unchecked_question
+from jaxroof.analyses.fit_question import (
+    LEVEL,
+    Question,
+    given_paths,
+    path_of,
+    unchecked_question,
+)
 from jaxroof.engine.grid.axes import Axis
 from jaxroof.engine.grid.dataset import versions
 from jaxroof.engine.grid.spacing import Between, Spacing, listed_values, number_column
@@ -55,21 +61,30 @@ def fit_stages(
     >>> dict(data.sizes), data.legal.values.tolist()
     ({'tensor': 4, 'stage': 2}, [True, True, False, True])
     """
-    base = {"model": model, "system": system, "global_batch": global_batch}
-    given = {**base, **(settings or {}), **{k: v for k, v in more.items() if v is not None}}
-    read = _axes(axes, _question(given, plan or {}, _firsts(axes)).inputs)
+    settings = {"global_batch": global_batch, **(settings or {}), **more}
+    base = {"model": model, "system": system, **given_paths(plan or {}, settings)}
+    for key in axes:
+        if path_of(key) in base.keys() - {"model", "system", "global_batch"}:
+            raise refusal(f"axes.{key}", "given beside the axes too; expected it once")
+    read = _axes(axes, _question(base, _firsts(axes)).inputs)
     looped, numbers = ([a for a in read if bool(a.columns) == known] for known in (False, True))
     firsts = {path: float(some[0]) for axis in numbers for path, some in axis.columns.items()}
     parts = []
     for place in itertools.product(*(range(len(axis)) for axis in looped)):
         axis_at = zip(looped, place, strict=True)
         chosen = {key: some[i] for axis, i in axis_at for key, some in axis.choices.items()}
-        asked = _question(given, plan or {}, {**firsts, **chosen})
+        asked = _question(base, {**firsts, **chosen})
         _check_size(read, numbers, asked)
         if "gpus" not in asked.given:  # each plan uses its own
             asked = asked._replace(inputs=dataclasses.replace(asked.inputs, gpus=None))
         parts.append(memory_data(asked, numbers))
     return _joined(parts, looped, numbers, [axis.name for axis in read])
+
+
+def _question(base: Mapping[str, Any], at: Mapping[str, Any]) -> Question:
+    """Return the question at some values of the axes, its plan not held to the rules."""
+    given = {**base, **at}
+    return unchecked_question(given.pop("model"), given.pop("system"), given)
 
 
 def _joined(
@@ -102,28 +117,21 @@ def _firsts(axes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the first value of every axis."""
     firsts = {}
     for key, values in axes.items():
-        if isinstance(values, Spacing | Between) and not path_of(key).startswith(PLAN_OWN):
+        path = path_of(key)
+        if isinstance(values, Spacing | Between) and not _is_number(path):
             said = "taken one by one, not in steps; expected a list of values"
             raise refusal(f"axes.{key}", said)
-        if isinstance(values, Spacing):
-            firsts[path_of(key)] = values.start
-        elif isinstance(values, Between):
-            firsts[path_of(key)] = values.ends[0]
+        if isinstance(values, Between):
+            firsts[path] = values.ends[0]
         else:
-            firsts[path_of(key)] = listed_values(key, values)[0]
+            several = isinstance(values, Spacing)
+            firsts[path] = values.start if several else listed_values(key, values)[0]
     return firsts
 
 
-def _question(given: Mapping[str, Any], plan: Mapping[str, Any], at: Mapping[str, Any]) -> Question:
-    """Return the question at some values of the axes, its plan not held to the rules."""
-    degrees = {path.removeprefix("plan."): at[path] for path in at if path.startswith("plan.")}
-    rest = {**given, **{path: at[path] for path in at if not path.startswith("plan.")}}
-    model, system = rest.pop("model"), rest.pop("system")
-    kept = {name: value for name, value in plan.items() if path_of(name) not in at}
-    for name in [*plan, *given]:
-        if path_of(name) in at and name not in ("model", "system", "global_batch"):
-            raise refusal(f"axes.{name}", "given beside the axes too; expected it once")
-    return unchecked_question(model=model, plan={**kept, **degrees}, system=system, settings=rest)
+def _is_number(path: str) -> bool:
+    """Return whether all values of an axis over a path are evaluated at once."""
+    return path.startswith(PLAN_OWN) and path != LEVEL
 
 
 def _axes(axes: Mapping[str, Any], inputs: TrainingInputs) -> list[Axis]:
@@ -136,7 +144,7 @@ def _axes(axes: Mapping[str, Any], inputs: TrainingInputs) -> list[Axis]:
         name = path.replace(".", "_") if name in RESULTS else name
         if isinstance(values, Mapping):
             raise refusal(f"axes.{key}", "fields that move together; expected one field an axis")
-        number = path.startswith(PLAN_OWN) and path in known
+        number = _is_number(path) and path in known
         column: Any = number_column(inputs, path, values, {}) if number else None
         if name in (axis.name for axis in read):
             raise refusal(f"axes.{key}", f"given twice, as {name} too; expected it once")

@@ -3,7 +3,7 @@
 import pytest
 
 from jaxroof import catalog
-from jaxroof.analyses.fit_question import BARE, PATHS
+from jaxroof.analyses.fit_question import BESIDE, FIT
 from jaxroof.catalog.lookup import TODAY, software
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.inputs import Activations, Buffers, StateSizes, TrainingPlan
@@ -16,7 +16,7 @@ NAMES = catalog.names("software")
 @pytest.mark.parametrize("name", NAMES)
 def test_what_a_software_sets_and_can_do_are_fields_and_choices(name: str) -> None:
     found = software(name)
-    known = {"recompute", *BARE, *PATHS, *choices_of(TrainingRecipe())}
+    known = {*FIT.shorthand, *FIT.plan_fields, *BESIDE, *choices_of(TrainingRecipe())}
     assert set(found.settings) <= known
     assert {key for key in found.only if "." not in key} <= known
     for key, values in found.only.items():

@@ -9,7 +9,6 @@ import pytest
 
 import jaxroof as jr
 from jaxroof import catalog
-from jaxroof.analyses.fit_question import PATHS
 from jaxroof.catalog.lookup import architecture_with_choices, training_system
 from jaxroof.engine.grid.question import resolve
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
@@ -155,7 +154,7 @@ def test_a_plan_in_part_is_filled_in_alike_by_every_command(
     assert f" {words} " in jaxroof(f"fit {line}{number} -o fit.nc").words
     fit = jr.read("fit.nc")
     inputs, recipe = json.loads(fit.attrs["inputs"]), json.loads(fit.attrs["recipe"])
-    here = {name: inputs[path] for name, path in PATHS.items() if name in plan}
+    here = {name: inputs[f"plan.{name}"] for name in plan if name != "recompute"}
     here["recompute"] = ["none", "selective", "full"].index(recipe["recompute"])
     assert here == plan
     assert float(fit.device.max()) == pytest.approx(float(search.own_device), rel=1e-12)
