@@ -27,7 +27,7 @@ from jaxroof.estimators.training.recipe import (
 )
 from jaxroof.estimators.training.stage_memory import host_by_stage, memory_by_stage
 from jaxroof.estimators.training.stages import chunk_split
-from jaxroof.estimators.training.step import all_of, training
+from jaxroof.estimators.training.step import training
 from jaxroof.records import get_at, replace_at, with_named_absences
 
 MOST = 5  # changes that are shown
@@ -313,7 +313,7 @@ def step_times(inputs: TrainingInputs, recipe: TrainingRecipe) -> np.ndarray:
 def legal(inputs: TrainingInputs, recipe: TrainingRecipe) -> np.ndarray:
     """Return which points are legal."""
     step = planned(inputs, recipe)
-    held = np.asarray(all_of(verdicts(step, recipe)))
+    held = np.asarray(verdicts(step, recipe)["feasible"])
     return np.broadcast_to(held, np.shape(step.plan.data))
 
 

@@ -34,7 +34,7 @@ from jaxroof.estimators.training.scheduled_step import (
     schedule_rows,
 )
 from jaxroof.estimators.training.stage_memory import TERMS, fullest_stage, memory_by_stage
-from jaxroof.estimators.training.step import all_of, memory_limit
+from jaxroof.estimators.training.step import memory_limit
 from jaxroof.estimators.training.step_time import timed
 from jaxroof.records import Number, quantity, record, with_named_absences
 
@@ -75,7 +75,6 @@ def layer_operations(inputs: TrainingInputs, recipe: TrainingRecipe) -> Operatio
     Assumes: a layer is the mean of dense and routing ones, so that what one of the kinds has counts
     with its share of the layers; the launch limit is what waiting for the host adds, messages are
     what nothing hides of them.
-    Source: docs/models/training_step_today.md, sections 4 and 11.
     """
     work = timed(inputs, recipe)
     done = layer_work(work, modules_of(recipe))
@@ -177,7 +176,7 @@ def memory_rows(
         used = math.prod(getattr(step.plan, name) for name in DEGREES)
         step = dataclasses.replace(step, gpus=used)
     memory, limit = of(step, recipe), memory_limit(inputs)
-    allowed = np.asarray(all_of(verdicts(step, recipe)))
+    allowed = np.asarray(verdicts(step, recipe)["feasible"])
     full, there = fullest_stage(memory, limit), allowed[..., None]
     shape = np.shape(memory.device)
     columns = {}

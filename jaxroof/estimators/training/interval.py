@@ -4,16 +4,18 @@ Source: docs/models/training_step_today.md, section 12.
 """
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxroof.errors import unknown
+from jaxroof.catalog.chip import Chip
+from jaxroof.estimators.training.inputs import TrainingInputs
+from jaxroof.estimators.training.rates import chip_of
 from jaxroof.formulas.arithmetic import exp, larger, smaller, where
 from jaxroof.records import Number
 
-LEVEL = 80  # per cent of measurements inside an interval, unless another level is asked
+LEVEL = 80  # per cent of measurements inside an interval
 
 
 class Regime(NamedTuple):
@@ -38,10 +40,11 @@ WITHIN_SOURCE = (0.085, 0.085, 0.16, 0.085)  # at 80 %, where runs of the same s
 
 
 class Interval(NamedTuple):
-    """A time with the bounds between which a share of measurements lies."""
+    """The bounds between which 80 % of measurements of a step lie, and whose errors they have."""
 
     low: Number  # [s]
     high: Number  # [s]
+    place: Number  # in ``REGIMES``
 
 
 def regime(routed: Number, low_precision: Number, calibrated: Number) -> Number:
@@ -52,55 +55,97 @@ def regime(routed: Number, low_precision: Number, calibrated: Number) -> Number:
     inside the envelope of what was measured.
 
     Assumes: experts have the widest interval at 80 %, so they come first, whatever the software.
-
-    >>> [REGIMES[int(regime(0.0, bits, known))].words for bits, known in ((0.0, 1.0), (1.0, 0.0))]
-    ['dense, 16 bit', 'not calibrated']
     """
     dense = where(calibrated > 0.0, where(low_precision > 0.0, 1.0, 0.0), 3.0)
     return where(routed > 0.0, 2.0, dense)
 
 
-def half_width(place: Number, level: int = LEVEL) -> Number:
-    """Return the half width of ln(time) in a regime at a level in per cent.
-
-    Raises: InputError for a level that was not measured.
-
-    >>> float(half_width(0.0)), float(half_width(2.0, 50))
-    (0.116, 0.155)
-    """
-    if level not in LEVELS:
-        raise unknown("", str(level), "level of an interval", map(str, LEVELS))
-    column = LEVELS.index(level)
-    return _of_regime(place, [one.half_widths[column] for one in REGIMES])
+def half_width(place: Number) -> Number:
+    """Return the half width of ln(time) in a regime at 80 %."""
+    return _of_regime(place, [one.half_widths[LEVELS.index(LEVEL)] for one in REGIMES])
 
 
 def half_width_within_source(place: Number) -> Number:
     """Return the half width at 80 % where a run of the same software and chip is known.
 
     Assumes: the prediction was divided by the ratio of predicted to measured of such runs.
-
-    >>> float(half_width_within_source(2.0))
-    0.16
     """
     return _of_regime(place, WITHIN_SOURCE)
 
 
-def _of_regime(place: Number, values: "tuple[float, ...] | list[Number]") -> Number:
-    found = where(place > 0.5, values[1], values[0])
-    found = where(place > 1.5, values[2], found)
-    return where(place > 2.5, values[3], found)
+def _of_regime(place: Number, values: Sequence[Number]) -> Number:
+    found = values[0]
+    for number, value in enumerate(values[1:]):
+        found = where(place > number + 0.5, value, found)
+    return found
 
 
-def interval(step_time: Number, place: Number, level: int = LEVEL) -> Interval:
-    """Return the bounds of a step time in a regime.
+def interval(inputs: TrainingInputs, step_time: Number) -> Interval:
+    """Return the bounds between which 80 % of measured runs lie.
 
     low = t exp(-h), high = t exp(h)
 
-    >>> [round(float(value), 3) for value in interval(10.0, 0.0)]
-    [8.905, 11.23]
+    Assumes: offload was not measured, nor was a chip whose constants are another's, nor what lies
+    outside the envelope of measured runs. Runs of one's own count for plans of their kind alone.
     """
-    half = half_width(place, level)
-    return Interval(step_time * exp(-half), step_time * exp(half))
+    chip, software, plan = chip_of(inputs), inputs.software, inputs.plan
+    assert plan is not None
+    gpus = plan.data * plan.tensor * plan.context * plan.pipeline
+    extent = inside(gpus, plan.tensor, inputs.model.sequence, inputs.system.fast_domain)
+    return interval_of_runs(
+        step_time,
+        inputs.model.experts,
+        larger(software.fp8, software.fp4),
+        chip.calibrated,
+        where(plan.offload_optimizer > 0.0, 0.0, extent),
+        own_runs(chip),
+    )
+
+
+class OwnRuns(NamedTuple):
+    """Half widths of ln(time) at 80 % that one's own runs support, by kind; 0 without such runs."""
+
+    dense_16_bit: Number
+    dense_8_or_4_bit: Number
+    experts: Number
+
+
+def own_runs(chip: Chip) -> OwnRuns:
+    """Return the half widths that runs of one's own support on a chip."""
+    return OwnRuns(chip.own_dense_16_bit, chip.own_dense_8_or_4_bit, chip.own_experts)
+
+
+def interval_of_runs(
+    step_time: Number,
+    routed: Number,
+    low_precision: Number,
+    calibrated: Number,
+    measured: Number,
+    own: OwnRuns,
+) -> Interval:
+    """Return the bounds at 80 % of a step time.
+
+    Arguments beside those of ``regime``: whether runs like the plan were measured at all (no
+    offload, inside the envelope), and what one's own runs support, which goes before the regime's
+    half width for plans of their kind.
+
+    >>> own = OwnRuns(0.2, 0.0, 0.0)
+    >>> for measured in (1.0, 0.0):
+    ...     found = interval_of_runs(10.0, 0.0, 0.0, 1.0, measured, own)
+    ...     print(round(float(found.high), 3), REGIMES[int(found.place)].words)
+    12.214 dense, 16 bit
+    12.84 not calibrated
+    """
+    theirs = _of_regime(regime(routed, low_precision, 1.0), [*own, 0.0]) * measured
+    place = regime(routed, low_precision, larger(calibrated * measured, theirs))
+    half = where(theirs > 0.0, theirs, half_width(place))
+    return Interval(step_time * exp(-half), step_time * exp(half), place)
+
+
+def of_own_runs(low: Any, high: Any, place: Any) -> Any:
+    """Return whether bounds at 80 % are those of one's own runs, not those of their regime."""
+    width = np.log(np.asarray(high) / np.asarray(low))
+    return np.abs(width - 2.0 * np.asarray(half_width(place))) > ROUNDING
 
 
 class Uncertain(NamedTuple):
@@ -131,51 +176,6 @@ def chance_sooner(one: Uncertain, other: Uncertain) -> Any:
     return _below(np.log(other.time / one.time) / spread)
 
 
-class OwnRuns(NamedTuple):
-    """Half widths of ln(time) at 80 % that one's own runs support, by kind; 0 without such runs."""
-
-    dense_16_bit: Number
-    dense_8_or_4_bit: Number
-    experts: Number
-
-
-def interval_of_runs(
-    step_time: Number,
-    routed: Number,
-    low_precision: Number,
-    calibrated: Number,
-    measured: Number,
-    own: OwnRuns,
-) -> tuple[Interval, Number]:
-    """Return the bounds at 80 % of a step time, and its place in ``REGIMES``.
-
-    Arguments beside those of ``regime``: whether runs like the plan were measured at all (no
-    offload, inside the envelope), and what one's own runs support, which goes before the regime's
-    half width for plans of their kind.
-
-    >>> own = OwnRuns(0.2, 0.0, 0.0)
-    >>> for measured in (1.0, 0.0):
-    ...     found, place = interval_of_runs(10.0, 0.0, 0.0, 1.0, measured, own)
-    ...     print(round(float(found.high), 3), REGIMES[int(place)].words)
-    12.214 dense, 16 bit
-    12.84 not calibrated
-    """
-    theirs = _of_regime(regime(routed, low_precision, 1.0), [*own, 0.0]) * measured
-    place = regime(routed, low_precision, larger(calibrated * measured, theirs))
-    half = where(theirs > 0.0, theirs, half_width(place))
-    return Interval(step_time * exp(-half), step_time * exp(half)), place
-
-
-def of_own_runs(low: Any, high: Any, place: Any) -> Any:
-    """Return whether bounds at 80 % are those of one's own runs, not those of their regime.
-
-    >>> bool(of_own_runs(*interval(10.0, 0.0), 0.0))
-    False
-    """
-    width = np.log(np.asarray(high) / np.asarray(low))
-    return np.abs(width - 2.0 * np.asarray(half_width(place))) > ROUNDING
-
-
 # ---- The envelope of what was measured -----------------------------------------------------------
 
 MOST_GPUS = 16384.0  # accelerators: Llama 3.1 405B on H100s (papers_and_automodel)
@@ -186,16 +186,10 @@ WIDEST_TENSOR = 8.0  # ranks of a tensor group in one fast domain, on any chip
 def inside(gpus: Number, tensor: Number, sequence: Number, fast_domain: Number) -> Number:
     """Return 1 for plans within the extent of what was measured, else 0.
 
-    Plans outside of it have the interval of no measured kind. A test derives the limits from the
-    rows under jaxroof/validation.
+    Plans outside of it have the interval of no measured kind.
 
     Assumes: a tensor group that leaves its fast domain was not measured with messages that
     overlap (four runs of vTrain on A100s, without overlap, are all there are).
-
-    >>> [float(inside(gpus, 8.0, 8192.0, 8.0)) for gpus in (16384.0, 16385.0)]
-    [1.0, 0.0]
-    >>> [float(inside(64.0, tensor, 8192.0, 4.0)) for tensor in (4.0, 8.0)]
-    [1.0, 0.0]
     """
     narrow = (tensor <= fast_domain) & (tensor <= WIDEST_TENSOR)
     measured = (gpus <= MOST_GPUS) & (sequence <= LONGEST_SEQUENCE) & narrow

@@ -89,7 +89,6 @@ def layer_time(found: LayerWork) -> LayerTime:
     forward = smax(C_f + T_f + X_f, host), backward likewise with what is computed again
 
     Assumes: a layer is the mean of dense and routing ones; causal work is even over context ranks.
-    Source: docs/models/training_step_today.md, sections 4 and 11.
     """
     busy, host = found.busy, found.host
     return LayerTime(
@@ -187,7 +186,6 @@ def tensor_messages(matmul: Passes, columns: Passes, work: Work) -> Passes:
     """Return what messages of the tensor group add to a layer's work.
 
     Assumes: pipelined messages are moved by copy engines, so that they do not slow the work.
-    Source: docs/models/training_step_today.md, section 4, the table of tensor messages.
     """
     tensor, tokens, rates, software = work.plan.tensor, work.tokens, work.rates, work.software
     w, r, slowdown = tokens.gathered, tokens.reduced, rates.constants.overlap_slowdown
@@ -233,7 +231,6 @@ def with_fsdp(work: Work, time: LayerTime, weights: MeanWeights) -> Sharded:
 
     Assumes: groups span data and context ranks; one layer is gathered ahead; ZeRO 2 keeps the
     gathered weights for the backward pass.
-    Source: docs/models/training_step_today.md, section 4.
     """
     model, plan, rates, software = work.model, work.plan, work.rates, work.software
     network, slowdown = rates.network, rates.constants.overlap_slowdown

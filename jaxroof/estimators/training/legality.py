@@ -13,6 +13,7 @@ import numpy as np
 from jaxroof.errors import refusal
 from jaxroof.estimator import reads
 from jaxroof.estimators.legality import Rule, with_verdicts
+from jaxroof.estimators.legality import verdicts as verdicts_of
 from jaxroof.estimators.training.inputs import TrainingPlan
 from jaxroof.estimators.training.planned import BatchPlan, PlannedStep
 from jaxroof.estimators.training.recipe import (
@@ -309,21 +310,12 @@ def _split_rule(split: tuple[int, ...]) -> Rule:
     )
 
 
-def verdicts(inputs: PlannedStep, recipe: TrainingRecipe) -> dict[str, Any]:
-    """Return whether each rule holds for a plan; a rule that a recipe does not have holds."""
-    found: dict[str, Any] = {rule.name: True for rule in RULES}
-    for rule in rules(recipe):
-        found[rule.name] = rule.allows(inputs, vars(inputs.plan))
-    return found
+def verdicts(inputs: PlannedStep, recipe: TrainingRecipe, **more: Any) -> dict[str, Any]:
+    """Return whether each rule holds for a plan, more verdicts, and ``feasible``: all of them.
 
-
-def fact(rule: Rule, inputs: PlannedStep) -> str:
-    """Return the number of the model or the step that decides a rule, in words."""
-    plan = inputs.plan
-    ranks = plan.data * plan.tensor * plan.context
-    numbers = {**vars(inputs.model), **vars(plan), "global_batch": inputs.global_batch}
-    numbers |= {"ranks": ranks, "used": ranks * plan.pipeline, "gpus": value_or(inputs.gpus, 0.0)}
-    return rule.fact.format(**numbers)
+    A rule that a recipe does not have holds.
+    """
+    return verdicts_of([rule.name for rule in RULES], rules(recipe), inputs, **more)
 
 
 @record
@@ -334,10 +326,7 @@ class Legality:
 
 # ---- In words ------------------------------------------------------------------------------------
 
-NAMES = {
-    name: BatchPlan.__dataclass_fields__[name].metadata["symbol"] or name
-    for name in units(BatchPlan)
-}
+ABOUT = {name: BatchPlan.__dataclass_fields__[name].metadata for name in units(BatchPlan)}
 EVEN = ("layer_division=even", "layer_split=even")  # the second where a split is given
 FIRST = "batch_divisible"  # without it the number of microbatches means nothing
 MOST = 4  # alternatives that an error names
@@ -349,8 +338,7 @@ def refuse_too_large(plan: TrainingPlan) -> None:
 
     Raises: InputError with their number.
     """
-    chunks = float(plan.pipeline * plan.interleave)
-    check_bound("plan: pp x vp", "layers", chunks)
+    check_bound("plan: pp x vp", "layers", float(plan.pipeline * plan.interleave))
 
 
 def refuse_illegal(inputs: PlannedStep, recipe: TrainingRecipe) -> None:
@@ -376,16 +364,19 @@ def broken_words(rule: Rule, inputs: PlannedStep) -> str:
     plan = _fields(inputs)
     fields = [name for name in reads(rule.holds) if plan[name] != 1.0]
     said = ", ".join(_said(f, plan[f]) for f in fields or reads(rule.holds))
-    return f"{said}: not legal ({rule.words}); {fact(rule, inputs)}"
+    ranks = plan["data"] * plan["tensor"] * plan["context"]
+    numbers = {**vars(inputs.model), **plan, "global_batch": inputs.global_batch, "ranks": ranks}
+    numbers |= {"used": ranks * plan["pipeline"], "gpus": value_or(inputs.gpus, 0.0)}
+    return f"{said}: not legal ({rule.words}); {rule.fact.format(**numbers)}"
 
 
 def _fields(inputs: PlannedStep) -> dict[str, float]:
-    return {name: float(getattr(inputs.plan, name)) for name in NAMES}
+    return {name: float(getattr(inputs.plan, name)) for name in ABOUT}
 
 
 def _said(name: str, value: float) -> str:
-    words = BatchPlan.__dataclass_fields__[name].metadata.get("flags", ())
-    return f"{NAMES[name]}={words[int(value)] if words else f'{value:.0f}'}"
+    words = ABOUT[name].get("flags", ())
+    return f"{ABOUT[name]['symbol'] or name}={words[int(value)] if words else f'{value:.0f}'}"
 
 
 def _alternatives(rule: Rule, inputs: PlannedStep, recipe: TrainingRecipe) -> str:
@@ -398,8 +389,7 @@ def _alternatives(rule: Rule, inputs: PlannedStep, recipe: TrainingRecipe) -> st
         plan = inputs.plan
         each = int(plan.tensor * plan.context * plan.pipeline)
         return f"a multiple of {each:,} accelerators"
-    found = found or _nearest(rule, (rule,), inputs)
-    found = found[:MOST]
+    found = (found or _nearest(rule, (rule,), inputs))[:MOST]
     if rule.name == "layers_divisible":
         found.append(EVEN[isinstance(recipe.layer_division, tuple)])
     return " or ".join(found)
@@ -407,20 +397,16 @@ def _alternatives(rule: Rule, inputs: PlannedStep, recipe: TrainingRecipe) -> st
 
 def _nearest(rule: Rule, kept: Iterable[Rule], inputs: PlannedStep) -> list[str]:
     """Return the nearest values of the fields of a rule that keep some rules."""
-    found, plan, kept = [], _fields(inputs), tuple(kept)
-    for name in reads(rule.holds):
-        if name == "microbatches":
-            continue
-        about = BatchPlan.__dataclass_fields__[name].metadata
-        held, most = plan[name], min(8.0 * plan[name] + 1.0, about["most"])
-        values = np.arange(1.0, min(most, FARTHEST) + 1.0)
+    found, plan = [], _fields(inputs)
+    for name in [name for name in reads(rule.holds) if name != "microbatches"]:
+        held, most = plan[name], min(8.0 * plan[name] + 1.0, ABOUT[name]["most"], FARTHEST)
+        values = np.arange(1.0, most + 1.0)
         there: dict[str, Any] = {**plan, name: values}
-        if {"data", "microbatch"} & {name} and inputs.global_batch is not None:
-            whole = inputs.global_batch // (there["data"] * there["microbatch"])
-            there["microbatches"] = np.maximum(whole, 1.0)
-        allowed = np.ones(values.shape, dtype=bool)
-        for one in kept:
-            allowed = allowed & one.allows(inputs, there)
+        if name in ("data", "microbatch") and inputs.global_batch is not None:
+            batches = inputs.global_batch // (there["data"] * there["microbatch"])
+            there["microbatches"] = np.maximum(batches, 1.0)
+        every = [np.broadcast_to(one.allows(inputs, there), values.shape) for one in kept]
+        allowed = np.logical_and.reduce(every)
         below, above = values[allowed & (values < held)], values[allowed & (values > held)]
         found += [_said(name, value) for value in (*below[-1:], *above[:1])]
     return found

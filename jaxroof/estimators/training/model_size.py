@@ -78,8 +78,6 @@ def size(architecture: Architecture, recipe: Recipe) -> dict[str, Number]:
     active = total - (L - L_d) (E - k) of an expert; the two embedding matrices count, as do shared
     experts and the router. A module of multi-token prediction, which the total leaves out, is one
     more layer + 2 h^2 + three norms: embedding and head are those of the main model.
-
-    Source: docs/models/parameters_flops_memory.md, sections 2.1 and 2.2.
     """
     model = training_model(architecture, recipe)
     norm, table, of = norm_weights(model), model.vocabulary * model.hidden, groups(model)
@@ -167,7 +165,6 @@ def token_flops(model: Architecture, recipe: Recipe) -> dict[str, Number]:
     more forward pass: of all layers, of scores and values, or in a flash kernel of scores alone.
 
     Raises: InputError where the model gives no sequence length.
-    Source: docs/models/parameters_flops_memory.md, section 3.
     """
     read = training_model(model, recipe)
     of = groups(read)
@@ -226,8 +223,6 @@ def _prediction(model: TrainingModel, of: Groups) -> Number:
     """Return what modules of multi-token prediction add, and norms of latents beside them.
 
     Of a module: one layer without its router, V h + 2 h^2 + 3 h, and halved scores.
-
-    Source: docs/models/parameters_flops_memory.md, section 3, convention megatron_mtp.
     """
     modules, hidden = model.mtp_layers, model.hidden
     latent = weights(attention(model)["norms of latents"]).replicated

@@ -40,7 +40,6 @@ def plans(inputs: TrainingInputs, recipe: TrainingRecipe) -> Candidates:
     Returns: a column per field of a split, the number of choices that each rule rejected, and what
     goes with every split. The first stages reject degrees, the last ones whole splits.
     Raises: InputError where a number is missing.
-    Source: docs/models/parameters_flops_memory.md, section 7.
     """
     gpus = int(with_named_absences(inputs).gpus)  # type: ignore[arg-type]
     return Candidates(*splits(inputs, recipe, gpus), STATES)

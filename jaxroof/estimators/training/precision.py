@@ -45,7 +45,6 @@ def with_precision(
 ) -> dict[str, Any]:
     """Return settings with the precision replaced by what it stands for, unless that is given.
 
-    What it asks of the software counts for estimators that have one.
     Raises: InputError for an unknown format, or one that the chip of the system lacks.
 
     >>> from jaxroof.estimators import estimator
@@ -56,11 +55,10 @@ def with_precision(
     rest = {name: value for name, value in settings.items() if name != PRECISION}
     if settings.get(PRECISION) is None:
         return rest
-    timed = "software" in estimator.inputs.__dataclass_fields__
-    stands_for = _fields(settings[PRECISION], system, timed)
-    short = {path.rpartition(".")[2] for path in stands_for} & {*rest}
-    found = {k: v for k, v in stands_for.items() if k.rpartition(".")[2] not in short}
-    return {**found, **rest}
+    found = _fields(
+        settings[PRECISION], system, "software" in estimator.inputs.__dataclass_fields__
+    )
+    return {**{k: v for k, v in found.items() if k.rpartition(".")[2] not in rest}, **rest}
 
 
 def expand_settings(timed: bool) -> Callable[..., tuple[dict[str, Any], Tables]]:
@@ -79,7 +77,7 @@ def expand_settings(timed: bool) -> Callable[..., tuple[dict[str, Any], Tables]]
         found, tables = _with_formats(rest, tables, machine, timed)
         if settings.get(CHIP) is None:
             return found, tables
-        if "system" in _places(tables):
+        if any("system" in table for table in tables.values()):
             raise refusal(CHIP, "given beside several systems; expected one system")
         whole, _ = with_chip({}, machine, settings[CHIP])
         return {**found, "system": whole}, tables
@@ -93,17 +91,28 @@ def _with_formats(
     """Return settings and axes with the precision replaced by what it stands for.
 
     That may differ between systems; what differs moves with them.
+    Raises: InputError for a precision that is given twice, or on another axis than systems.
     """
-    asked, moves = settings.get(PRECISION), PRECISION in _places(tables)
-    rest = {name: value for name, value in settings.items() if name != PRECISION}
+    axis_of = {path: key for key, table in tables.items() for path in table}
+    asked, moves = settings.get(PRECISION), PRECISION in axis_of
     if asked is None and not moves:
         return settings, tables
     if asked is not None and moves:
         raise refusal(PRECISION, "given beside the axes too; expected it once")
-    place = _place(tables)
-    if not place:
+    rest = {name: value for name, value in settings.items() if name != PRECISION}
+    places = {axis_of[name] for name in (PRECISION, "system") if name in axis_of}
+    if len(places) > 1:
+        both = "machine = { system = [...], precision = [...] }"
+        raise refusal(PRECISION, f"what it stands for depends on system; expected one axis, {both}")
+    if not places:
         return {**_fields(asked, machine, timed), **rest}, tables
-    points = _points(tables[place], asked, machine)
+    (place,) = places
+    formats, systems = (_listed(tables[place].get(name)) for name in (PRECISION, "system"))
+    formats, systems = formats or [asked] * len(systems), systems or [machine] * len(formats)
+    if len(formats) != len(systems):
+        said = f"{len(formats)} formats and {len(systems)} systems on one axis"
+        raise refusal(PRECISION, f"{said}; expected as many of both")
+    points = list(zip(formats, systems, strict=True))
     known = {point: _fields(*point, timed) for point in dict.fromkeys(points)}
     each = [{**known[point], **rest} for point in points]
     shared, differ = settings_by_system(each)
@@ -130,53 +139,15 @@ def settings_by_system(
     return {k: v for k, v in each[0].items() if k not in differ}, differ
 
 
-def _places(tables: Tables) -> dict[str, str]:
-    """Return the axis of each path."""
-    return {path: key for key, table in tables.items() for path in table}
-
-
-def _place(tables: Tables) -> str:
-    """Return the axis along which what a precision stands for moves, empty if there is none.
-
-    Raises: InputError for a precision and systems on different axes.
-    """
-    places = _places(tables)
-    found = [places[name] for name in (PRECISION, "system") if name in places]
-    if len({*found}) > 1:
-        both = "machine = { system = [...], precision = [...] }"
-        raise refusal(PRECISION, f"what it stands for depends on system; expected one axis, {both}")
-    return found[0] if found else ""
-
-
-def _points(moved: Mapping[str, Any], asked: Any, machine: Any) -> list[tuple[Any, Any]]:
-    """Return the format and the system at every point of an axis.
-
-    Raises: InputError for columns of different length.
-    """
-    formats, systems = _listed(moved.get(PRECISION)), _listed(moved.get("system"))
-    formats = formats or [asked] * len(systems)
-    systems = systems or [machine] * len(formats)
-    if len(formats) != len(systems):
-        said = f"{len(formats)} formats and {len(systems)} systems on one axis"
-        raise refusal(PRECISION, f"{said}; expected as many of both")
-    return list(zip(formats, systems, strict=True))
-
-
 def _listed(values: Any) -> list[Any]:
-    """Return the points of an axis of names, or of records by name.
-
-    Raises: InputError for what is no list.
-    """
+    """Return the points of an axis of names, or of records by name."""
     if isinstance(values, str) or not isinstance(values, Iterable | None):
         raise refusal(PRECISION, f"expected a list of names, given {shown(values)}")
     return [*(values.values() if isinstance(values, Mapping) else values or ())]
 
 
 def _fields(name: Any, system: Any, timed: bool) -> dict[str, float]:
-    """Return what a format stands for on a system, by path.
-
-    Raises: InputError for an unknown format, or one that the chip of the system lacks.
-    """
+    """Return what a format stands for on a system, by path."""
     if name not in FORMATS:
         raise unknown(PRECISION, name, "number format", FORMATS)
     saved, weights, own = FORMATS[name]
@@ -196,11 +167,7 @@ def _fields(name: Any, system: Any, timed: bool) -> dict[str, float]:
 
 
 def _generation(system: Any) -> str | None:
-    """Return the generation of a system's chip, by its name or its few-bit rates, if it is known.
-
-    >>> _generation("gb200-nvl72"), _generation("mi300x") is None
-    ('blackwell', True)
-    """
+    """Return the generation of a system's chip, by its name or its few-bit rates, if known."""
     if isinstance(system, System):
         if system.chip is None:
             return None

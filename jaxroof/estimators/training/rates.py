@@ -95,7 +95,6 @@ def rates(inputs: TrainingInputs, software: Software) -> Rates:
     Assumes: the system's matrix rate is that of 16 bits; what is missing at launch decays with the
     software's age; a number format that a chip lacks is not asked for (a verdict says so) and takes
     the 16-bit rate here.
-    Source: docs/models/training_step_today.md, sections 2 and 11.
     """
     system, chip, constants = inputs.system, chip_of(inputs), inputs.shared
     age = larger(software.year - chip.launch_year, 0.0)

@@ -25,12 +25,13 @@ from jaxroof.estimators.pipelines import (
     visits,
 )
 from jaxroof.estimators.training.inputs import TrainingInputs
+from jaxroof.estimators.training.interval import interval
 from jaxroof.estimators.training.layer.operation import Work
 from jaxroof.estimators.training.legality import refuse_illegal
 from jaxroof.estimators.training.planned import planned
 from jaxroof.estimators.training.recipe import Schedule, TrainingRecipe
 from jaxroof.estimators.training.stage_memory import stages
-from jaxroof.estimators.training.step import interval, memory_groups, memory_limit
+from jaxroof.estimators.training.step import memory_groups, memory_limit
 from jaxroof.estimators.training.step_time import (
     StepTime,
     late,
@@ -138,8 +139,8 @@ def scheduled_step(
         data_time=time.data_comm * every,
         update_time=update * every,
     )
-    within, regime = interval(inputs, step_time)
-    bounds = {"step_time_low": within.low, "step_time_high": within.high, "regime": regime}
+    names = ("step_time_low", "step_time_high", "regime")
+    bounds = dict(zip(names, interval(inputs, step_time), strict=True))
     return SimulatedStep(report, bounds, device_memory(inputs, recipe, pipeline.devices), visits)
 
 

@@ -270,7 +270,6 @@ def _one_by_one(inputs: PlannedStep, stage: Number) -> Weight:
 
     Assumes: the last group is shorter if w does not divide M. early = 1 if expert exchanges
     overlap.
-    Source: docs/models/parameters_flops_memory.md, section 4.6.
     """
     plan = inputs.plan
     group = where(inputs.microbatch_group > 0.0, inputs.microbatch_group, plan.pipeline)

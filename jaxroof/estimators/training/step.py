@@ -5,21 +5,18 @@ Source: docs/models/training_step_today.md and docs/models/parameters_flops_memo
 """
 
 import dataclasses
-from typing import Any
 
 from jaxroof.catalog import lookup as named
-from jaxroof.catalog.chip import Chip
 from jaxroof.catalog.system import usable_memory
 from jaxroof.estimator import Estimator, details_in
 from jaxroof.estimators.questions import QUESTIONS
-from jaxroof.estimators.training import interval as bounds
 from jaxroof.estimators.training.inputs import (
     SHORTHAND,
     StageInputs,
     TrainingInputs,
     TrainingPlan,
 )
-from jaxroof.estimators.training.interval import inside
+from jaxroof.estimators.training.interval import interval
 from jaxroof.estimators.training.legality import verdicts
 from jaxroof.estimators.training.model_size import size, token_flops
 from jaxroof.estimators.training.planned import PlannedStep, planned
@@ -74,15 +71,13 @@ def fullest_stage(inputs: StageInputs, recipe: TrainingRecipe) -> FullestStageRe
     asked = planned(inputs, recipe)
     memory, stage, host = fullest(asked, recipe)
     fits = memory.device <= memory_limit(inputs)
-    allowed = {**verdicts(asked, recipe), "device_fits": fits}
     return FullestStageReport(
         **vars(memory),
         **memory_groups(memory),
         stage=stage,
         host=host,
         microbatches=asked.plan.microbatches,
-        **allowed,
-        feasible=all_of(allowed),
+        **verdicts(asked, recipe, device_fits=fits),
     )
 
 
@@ -126,14 +121,6 @@ def memory_groups(memory: StageMemory) -> dict[str, Number]:
     }
 
 
-def all_of(allowed: dict[str, Any]) -> Any:
-    """Return whether every verdict holds."""
-    held: Any = True
-    for verdict in allowed.values():
-        held = held & verdict
-    return held
-
-
 # ---- Its time -----------------------------------------------------------------------------------
 
 
@@ -144,7 +131,6 @@ def step(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerParts) -
     t exp(-h) and t exp(h) hold 80 % of measured runs of the regime
 
     Units: see TrainingReport.
-    Source: docs/models/training_step_today.md, sections 7 and 12.
     """
     plan, batch = inputs.plan, inputs.global_batch
     assert plan is not None
@@ -152,11 +138,8 @@ def step(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerParts) -
     memory, _, host = fullest(asked, recipe)
     time = time_of_layers(inputs, recipe, layer)
     total = time.step_time + time.offload
-    within, place = interval(inputs, total)
-    allowed = {
-        **verdicts(asked, recipe),
-        "memory_fits": memory.device <= memory_limit(inputs),
-    }
+    within = interval(inputs, total)
+    fits = memory.device <= memory_limit(inputs)
     gpus = plan.data * plan.tensor * plan.context * plan.pipeline
     rate = batch * inputs.model.sequence / (total * gpus)
     flops = token_flops(inputs.model, recipe)["flops_megatron_causal"]
@@ -166,7 +149,7 @@ def step(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerParts) -
         step_time=total,
         step_time_low=within.low,
         step_time_high=within.high,
-        regime=place,
+        regime=within.place,
         throughput=batch / total,
         tokens_per_second=rate,
         mfu=flops * rate / inputs.system.matrix_flops,
@@ -175,8 +158,7 @@ def step(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerParts) -
         host=host,
         **memory_groups(memory),
         **times(asked, time),
-        **allowed,
-        feasible=all_of(allowed),
+        **verdicts(asked, recipe, memory_fits=fits),
     )
 
 
@@ -195,7 +177,6 @@ def least_time(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerPa
     Assumes: FSDP hides no work; the smooth maximum of stages is at least the largest; chips of one
     stage vary as those of all do, or less.
     Units: -> [s].
-    Source: docs/models/training_step_today.md, section 6.
     """
     asked = planned(inputs, recipe)
     model, plan = asked.model, asked.plan
@@ -212,32 +193,6 @@ def least_time(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerPa
     filled = 0.0 if recipe.schedule in SHORTER else 1.0 / plan.interleave
     passes = (plan.microbatches - filled) * slow + filled * every
     return (1.0 - ROUNDING) * late(chips, chip_of(inputs).spread) * passes
-
-
-def interval(inputs: TrainingInputs, step_time: Number) -> tuple[bounds.Interval, Number]:
-    """Return the bounds between which 80 % of measured runs lie, and the regime.
-
-    Assumes: offload was not measured, nor was a chip whose constants are another's, nor what lies
-    outside the envelope of measured runs. Runs of one's own count for plans of their kind alone.
-    Source: docs/models/training_step_today.md, section 12.
-    """
-    chip, software, plan = chip_of(inputs), inputs.software, inputs.plan
-    assert plan is not None
-    gpus = plan.data * plan.tensor * plan.context * plan.pipeline
-    extent = inside(gpus, plan.tensor, inputs.model.sequence, inputs.system.fast_domain)
-    return bounds.interval_of_runs(
-        step_time,
-        inputs.model.experts,
-        larger(software.fp8, software.fp4),
-        chip.calibrated,
-        where(plan.offload_optimizer > 0.0, 0.0, extent),
-        own_runs(chip),
-    )
-
-
-def own_runs(chip: Chip) -> bounds.OwnRuns:
-    """Return the half widths that runs of one's own support on a chip."""
-    return bounds.OwnRuns(chip.own_dense_16_bit, chip.own_dense_8_or_4_bit, chip.own_experts)
 
 
 def times(asked: PlannedStep, time: StepTime) -> dict[str, Number]:

@@ -102,7 +102,6 @@ def plan_time(inputs: TrainingInputs, recipe: TrainingRecipe) -> StepTime:
     """Return the step time of every plan of the inputs, and its parts.
 
     Assumes: the time of offload is not in it.
-    Source: docs/models/training_step_today.md.
     """
     fields = {name: getattr(inputs.plan, name) for name in LAYER}
     return time_of_layers(inputs, recipe, layer(inputs, recipe, **fields))
@@ -125,7 +124,6 @@ def layer(
 
     Thousands of plans share a few rows of it.
     Units: degrees [1], microbatch [sequence] -> LayerParts [s].
-    Source: docs/models/training_step_today.md, sections 4, 5 and 11.
     """
     plan = BatchPlan(  # which no time of a layer depends on in its other fields
         tensor=tensor,
@@ -168,7 +166,6 @@ def time_of_layers(inputs: TrainingInputs, recipe: TrainingRecipe, parts: LayerP
     t = steady + bubble + pipeline sends + data-parallel messages + optimizer + step
 
     Assumes: copies of the weights that several routes through the layers have are replicas.
-    Source: docs/models/training_step_today.md, section 7.
     """
     tokens, time, edges = parts
     work, schedule = timed(inputs, recipe, tokens), recipe.schedule
@@ -192,7 +189,6 @@ def data_messages(
     Arguments: ``layers`` of a stage at an end.
     Assumes: with several chunks, all but the last microbatches' chunks hide messages too; a tied
     embedding is summed over the first and the last stage.
-    Source: docs/models/training_step_today.md, section 7.
     """
     model, plan, software, network = work.model, work.plan, work.software, work.rates.network
     group = placed(network, replicas, plan.tensor)
@@ -236,10 +232,7 @@ def expert_replicas(work: Work, replicas: Number) -> Number:
 
 
 def optimizer(work: Work, weights: MeanWeights, layers: Number, replicas: Number) -> Number:
-    """Return the seconds of the update: 42 bytes a parameter that a rank updates, 8 a copy.
-
-    Source: docs/models/training_step_today.md, sections 7 and 11.
-    """
+    """Return the seconds of the update: 42 bytes a parameter that a rank updates, 8 a copy."""
     model, plan, zero = work.model, work.plan, work.plan.zero_stage
     every, _, _ = stage_layers(model, plan)
     dense, experts = weights
@@ -282,7 +275,6 @@ def ends(work: Work) -> Ends:
     """Return the seconds of embedding and head, forward and backward.
 
     Assumes: products at 16 bits; the head is repeated for every module of multi-token prediction.
-    Source: docs/models/training_step_today.md, section 5.
     """
     model, tokens, software, unit = work.model, work.tokens, work.software, work.rates.plain
     hidden, columns = model.hidden, model.vocabulary / work.plan.tensor
@@ -307,7 +299,6 @@ def stage_layers(model: TrainingModel, plan: TrainingPlan) -> tuple[Number, Numb
     """Return the layers in all, those of a middle stage and those of the first and the last.
 
     Assumes: the first and the last stage have as many, half of what both have.
-    Source: docs/models/training_step_today.md, section 6.
     """
     layers, stages = model.layers + model.mtp_layers, plan.pipeline
     found = alike_chunks(model.layers, model.mtp_layers, stages * plan.interleave)
@@ -353,7 +344,6 @@ def stage_time(work: Work, layer: Sharded, edges: Ends, schedule: Schedule) -> S
     Assumes: a message is part of a stage's time, so that a heavier last stage hides it; models with
     latent attention run balanced layouts; a rank of two routes has one stage of each, as far from
     either end, so that its slowest rank is lighter than the slowest stage by what ends differ.
-    Source: docs/models/training_step_today.md, section 6.
     """
     model, plan, software, spread = work.model, work.plan, work.software, work.rates.spread
     stages, chunks = plan.pipeline, plan.interleave
@@ -408,7 +398,5 @@ def late(chips: Number, spread: Number) -> Number:
     """Return how much later than the mean the slowest of some chips is.
 
     late(j) = 1 + s sqrt(2 ln max(j, 1))
-
-    Source: docs/models/training_step_today.md, section 6.
     """
     return 1.0 + spread * sqrt(2.0 * log(larger(chips, 1.0)) + 1e-30)

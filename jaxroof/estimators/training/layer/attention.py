@@ -113,8 +113,6 @@ def head_widths(model: TrainingModel) -> tuple[Number, Number]:
     """Return the width of a head's queries and keys, and that of its values.
 
     (d, d), or with latents (nope + rope, value)
-
-    Source: docs/models/parameters_flops_memory.md, section 1.
     """
     latent = model.latent > 0.0
     return (
@@ -136,7 +134,6 @@ def halved_context(sequence: Number, window: Number) -> Number:
 
     c = w (1 - w / 2 s), which is s / 2 without a window (w = 0)
 
-    Source: docs/models/parameters_flops_memory.md, section 3.
 
     >>> float(halved_context(8.0, 0.0)), float(halved_context(8.0, 4.0))
     (4.0, 3.0)
@@ -150,7 +147,6 @@ def exact_context(sequence: Number, window: Number) -> Number:
 
     c = (w s - w (w - 1) / 2) / s, which is (s + 1) / 2 without a window (w = 0)
 
-    Source: docs/models/parameters_flops_memory.md, section 3.
 
     >>> float(exact_context(8.0, 0.0)), float(exact_context(8.0, 4.0))
     (4.5, 3.25)
@@ -252,8 +248,6 @@ def exchange(work: Work, core: Passes) -> Passes:
 
     A ring passes keys and values round beside the attention; all-to-all exchanges the tokens of
     queries, keys and values for heads before it, and those of its output back, which nothing hides.
-
-    Source: docs/models/training_step_today.md, section 4.
     """
     model, plan, network = work.model, work.plan, work.rates.network
     constants, context, tokens = work.rates.constants, plan.context, work.tokens.group
@@ -305,8 +299,6 @@ def _output(kept: Kept) -> Number:
     """Return w T a v / t, w = lambda, and beta more where a second copy is kept.
 
     An all-to-all exchange of the context, or a batch-first kernel, keeps the second copy.
-
-    Source: docs/models/parameters_flops_memory.md, sections 4.5 and 10.3.
     """
     inputs, recipe = kept.inputs, kept.recipe
     model, plan, acts = inputs.model, inputs.plan, inputs.activations

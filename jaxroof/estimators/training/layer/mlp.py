@@ -215,7 +215,6 @@ def exchange(work: Work, _: Passes) -> Passes:
 
     Assumes: ranks that share an expert are neighbours, gather what each was sent and scatter the
     sums of what they return; nothing was measured of that, and with one rank it takes no time.
-    Source: docs/models/training_step_today.md, section 11.
     """
     model, plan, rates = work.model, work.plan, work.rates
     expert, shared, network = plan.expert, plan.expert_tensor, rates.network
