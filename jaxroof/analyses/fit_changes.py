@@ -10,7 +10,8 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.analyses.fit_question import Question, asked_question
-from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
+from jaxroof.estimators.legality import divisors
+from jaxroof.estimators.training.inputs import TrainingInputs
 from jaxroof.estimators.training.layer.sums import freeing
 from jaxroof.estimators.training.legality import verdicts
 from jaxroof.estimators.training.planned import planned
@@ -50,9 +51,8 @@ PATHS = tuple(KINDS)
 STAGED = [PATHS.index(path) for path in ("plan.pipeline", "plan.interleave")]
 OFFLOADED = [PATHS.index(path) for path in ("plan.offload_optimizer", UNTIMED)]
 SHORTEST = {  # the names that a question takes
-    path: str(field.metadata["symbol"]) if field else path.rpartition(".")[2]
+    path: training.shortest.get(path.removeprefix("plan."), path.rpartition(".")[2])
     for path in PATHS
-    for field in [TrainingPlan.__dataclass_fields__.get(path.removeprefix("plan."))]
 }
 RECOMPUTED = {"modules": "recomputation", "recompute": "recomputation"}  # choices of one kind
 ABOUT: dict[str, tuple[Any, str, str]] = {  # of the results: kind, unit, meaning
@@ -184,17 +184,6 @@ def _of_each_kind(changes: Iterable[Change], order: Any = _cheapest) -> list[Cha
 # ---- What is tried, many points at once ---------------------------------------------------------
 
 
-class Points(NamedTuple):
-    """Settings that differ from those of a plan, one row each, in the order of PATHS."""
-
-    values: np.ndarray  # [points, paths]
-    changed: np.ndarray  # the same shape, whether a value differs
-
-    def at(self, rows: Any) -> "Points":
-        """Return some of the points."""
-        return Points(self.values[rows], self.changed[rows])
-
-
 class Changed(NamedTuple):
     """What would be set, and the level of recomputation and the recipe with it."""
 
@@ -204,31 +193,31 @@ class Changed(NamedTuple):
 
 
 class _Search:
-    """The changes of one question, evaluated many points at once."""
+    """The changes of one question, evaluated many points at once: rows of values at PATHS."""
 
     def __init__(self, asked: Question) -> None:
         self.asked = asked
         self.modules = freeing(asked.inputs, asked.recipe)
         self.points = at_once(asked.inputs, asked.recipe.context_exchange is None)
         self.as_it_is = Changed({}, float(asked.step.plan.recompute), asked.recipe)
-        ((device, time, fits),) = self._evaluated(self.as_it_is, self.points.values[:1])
+        ((device, time, fits),) = self._evaluated(self.as_it_is, self.points[:1])
         self.own = Change({}, frozenset(), 0.0, time, device, fits)
 
     def singles(self) -> Iterator[Change]:
         """Yield every single change that is legal and saves or gains something."""
         yield from self._changed(self.points, self.as_it_is)
         for change in self._recipes():
-            yield from self._changed(self.points.at(slice(1)), change)
+            yield from self._changed(self.points[:1], change)
 
     def pairs(self) -> Iterator[Change]:
         """Yield every pair of changes that is legal."""
         yield from self._changed(pairs(self.points), self.as_it_is)
         for one in self._recipes():
-            yield from self._changed(self.points.at(slice(1, None)), one)
+            yield from self._changed(self.points[1:], one)
             for two in recipes(one.level, one.recipe, self.modules):
                 if {*one.said} & {*two.said} <= {"modules"}:
                     both = two._replace(said={**one.said, **two.said})
-                    yield from self._changed(self.points.at(slice(1)), both)
+                    yield from self._changed(self.points[:1], both)
 
     def _recipes(self) -> Iterator[Changed]:
         own = self.as_it_is
@@ -238,33 +227,37 @@ class _Search:
             divided = dataclasses.replace(own.recipe, layer_division=split)
             yield Changed({"layer_split": split_words(split)}, own.level, divided)
 
-    def _changed(self, points: Points, change: Changed) -> Iterator[Change]:
+    def _changed(self, points: np.ndarray, change: Changed) -> Iterator[Change]:
         """Yield the legal ones of points under a change of the recipe.
 
         A split of layers is for its own number of stages: for others it becomes even.
         """
-        restaged = points.changed[:, STAGED].any(axis=1)
-        yield from self._legal(points.at(~restaged), change)
+        restaged = (points != self.points[0])[:, STAGED].any(axis=1)
+        yield from self._legal(points[~restaged], change)
         if "layer_split" in change.said:
             return
         if isinstance(change.recipe.layer_division, tuple):
             even = dataclasses.replace(change.recipe, layer_division=LayerDivision.EVEN)
             change = Changed({**change.said, "layer_split": "even"}, change.level, even)
-        yield from self._legal(points.at(restaged), change)
+        yield from self._legal(points[restaged], change)
 
-    def _legal(self, points: Points, change: Changed) -> Iterator[Change]:
-        points = points.at(legal(with_points(self.asked.inputs, points.values), change.recipe))
+    def _legal(self, points: np.ndarray, change: Changed) -> Iterator[Change]:
+        points = points[legal(with_points(self.asked.inputs, points), change.recipe)]
         kinds = {RECOMPUTED.get(name, name) for name in change.said if change.said[name] != "even"}
-        found = self._evaluated(change, points.values)
-        for values, changed, (device, time, fits) in zip(*points, found, strict=True):
-            settings = {**change.said, **_settings(values, changed)}
+        timed = change.said.get("layer_split", "even") == "even"
+        found = self._evaluated(change, points)
+        for values, (device, time, fits) in zip(points, found, strict=True):
+            every = zip(PATHS, values.tolist(), self.points[0].tolist(), strict=True)
+            numbers = {path: value for path, value, before in every if value != before}
+            settings = change.said | {
+                SHORTEST[path]: _said(path, numbers[path]) for path in numbers
+            }
             if not settings or not np.isfinite(device):
                 continue
-            timed = change.said.get("layer_split", "even") == "even"
-            step_time = time if timed and not changed[PATHS.index(UNTIMED)] else np.nan
-            own = kinds | {KINDS[path] for path, moved in zip(PATHS, changed, strict=True) if moved}
+            step_time = time if timed and UNTIMED not in numbers else np.nan
+            own = frozenset(kinds | {KINDS[path] for path in numbers})
             cost = step_time / self.own.step_time - 1.0
-            yield Change(settings, frozenset(own), cost, step_time, device, fits)
+            yield Change(settings, own, cost, step_time, device, fits)
 
     def _evaluated(self, change: Changed, values: np.ndarray) -> list[tuple[float, float, bool]]:
         """Return the device's bytes, the step time of every point, and whether it fits.
@@ -285,13 +278,8 @@ class _Search:
         return list(zip(device.tolist(), time.tolist(), fits.tolist(), strict=True))
 
 
-def _settings(values: np.ndarray, changed: np.ndarray) -> dict[str, Any]:
-    """Return what differs by the short names that a question takes."""
-    return {
-        SHORTEST[path]: EXCHANGES[int(value)] if path == "plan.exchange" else float(value)
-        for path, value, moved in zip(PATHS, values, changed, strict=True)
-        if moved
-    }
+def _said(path: str, value: float) -> Any:
+    return EXCHANGES[int(value)] if path == "plan.exchange" else value
 
 
 def step_times(inputs: TrainingInputs, recipe: TrainingRecipe) -> np.ndarray:
@@ -320,25 +308,14 @@ def legal(inputs: TrainingInputs, recipe: TrainingRecipe) -> np.ndarray:
 # ---- Other numbers of a plan --------------------------------------------------------------------
 
 
-def divisors(number: float, most: float = np.inf) -> list[float]:
-    """Return the whole numbers that divide a number, up to a largest one.
-
-    >>> divisors(12.0)
-    [1.0, 2.0, 3.0, 4.0, 6.0, 12.0]
-    """
-    small = [float(d) for d in range(1, int(number**0.5) + 1) if number % d == 0]
-    return sorted(d for d in {*small, *(number / d for d in small)} if d <= most)
-
-
-def at_once(inputs: TrainingInputs, exchanges: bool = True) -> Points:
+def at_once(inputs: TrainingInputs, exchanges: bool = True) -> np.ndarray:
     """Return the plan itself, then every plan that differs in one choice, legal or not.
 
     ``exchanges`` says whether context ranks may exchange in another way.
     """
     own = {path: float(get_at(inputs, path)) for path in PATHS}
     rows = [own, *({**own, **change} for change in _singles(inputs, own, exchanges))]
-    values = np.array([[row[path] for path in PATHS] for row in rows])
-    return Points(values, values != values[0])
+    return np.array([[row[path] for path in PATHS] for row in rows])
 
 
 def _singles(
@@ -349,7 +326,7 @@ def _singles(
     if own["plan.context"] > 1.0 and other:
         yield other
     for less, more in itertools.permutations([f"plan.{name}" for name in DEGREES], 2):
-        for factor in divisors(own[less])[1:]:
+        for factor in divisors(int(own[less]))[1:]:
             change = {less: own[less] / factor, more: own[more] * factor}
             yield change
             if more == "plan.context" and other:
@@ -358,29 +335,34 @@ def _singles(
     assert plan is not None
     of_rank = float(inputs.global_batch or 0.0) / own["plan.data"]
     ranks = float(plan.data * plan.tensor * plan.context)
-    choices = {
-        "plan.microbatch": divisors(of_rank, own["plan.microbatch"]),
-        "plan.interleave": divisors(float(model.layers) / own["plan.pipeline"], CHUNKS),
-        "plan.expert": divisors(float(model.experts), ranks),
-        "plan.expert_tensor": divisors(float(model.expert_feedforward), own["plan.tensor"]),
+    choices: dict[str, Iterable[float]] = {
+        "plan.microbatch": _divisors(of_rank, own["plan.microbatch"]),
+        "plan.interleave": _divisors(float(model.layers) / own["plan.pipeline"], CHUNKS),
+        "plan.expert": _divisors(float(model.experts), ranks),
+        "plan.expert_tensor": _divisors(float(model.expert_feedforward), own["plan.tensor"]),
         "plan.sequence_parallel": [1.0],
         "plan.zero_stage": [0.0, 1.0, 2.0, 3.0],
         "plan.offload_optimizer": [0.0, *SHARES],
-        "activations.offload_activations": [0.0, *SHARES],
+        UNTIMED: [0.0, *SHARES],
     }
     for path, values in choices.items():
         yield from ({path: value} for value in values if value != own[path])
 
 
-def pairs(points: Points) -> Points:
+def _divisors(number: float, most: float) -> Iterator[float]:
+    """Yield the divisors of a number up to a largest one, none of a fraction."""
+    whole = int(number) if number == int(number) else 0
+    yield from (float(one) for one in divisors(whole) if one <= most)
+
+
+def pairs(points: np.ndarray) -> np.ndarray:
     """Return the plans that differ from the first one in two choices of different kinds."""
-    kinds = np.array([list(dict.fromkeys(KINDS.values())).index(KINDS[path]) for path in PATHS])
-    touched = np.stack([points.changed[:, kinds == k].any(axis=1) for k in range(kinds.max() + 1)])
-    one, two = np.triu_indices(len(points.values), k=1)
+    kinds, changed = np.array(list(KINDS.values())), points != points[0]
+    touched = np.stack([changed[:, kinds == kind].any(axis=1) for kind in dict.fromkeys(kinds)])
+    one, two = np.triu_indices(len(points), k=1)
     apart = ~(touched[:, one] & touched[:, two]).any(axis=0) & (one > 0)
     one, two = one[apart], two[apart]
-    values = np.where(points.changed[two], points.values[two], points.values[one])
-    return Points(values, points.changed[one] | points.changed[two])
+    return np.where(changed[two], points[two], points[one])
 
 
 def with_points(inputs: TrainingInputs, values: np.ndarray) -> TrainingInputs:

@@ -39,7 +39,7 @@ def test_changes_take_the_step_time_of_training(model: str) -> None:
         modules = {"modules": names_of(selective)} if level == 1 else {}
         plan = {"dp": 4, "pp": 2, "zero": 0} | ({} if level == 1 else {"rc": level})
         asked = asked_question(plan=plan, **about(model), **modules)
-        points = at_once(asked.inputs).values
+        points = at_once(asked.inputs)
         points = points[legal(with_points(asked.inputs, points), asked.recipe)]
         points[:, PATHS.index("activations.offload_activations")] = 0.0
         found = step_times(with_points(asked.inputs, points), asked.recipe)

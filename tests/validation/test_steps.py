@@ -46,17 +46,18 @@ def test_every_input_of_every_row_of_the_sheet(asked):
         known = np.array([names[place] in sheet for place in places])
         some = [sheet[names[place]] for place in places[known]]
         seen += len(some)
+        software = {**step.rates._asdict(), **vars(step.software)}
         latent, level = step.model.latent > 0.0, inputs.plan.recompute
         expected = {
             **{name: (getattr(step.model, name), column) for name, column in MODEL.items()},
             "head_size": (np.where(latent, 128.0, step.model.head_size), "head_size"),
             **{name: (getattr(step.plan, name), name) for name in PLAN},
-            **{name: (getattr(step.software, name), column) for name, column in SOFTWARE.items()},
+            **{name: (software[name], column) for name, column in SOFTWARE.items()},
             "full": (np.where(level == 2.0, step.software.repeated, 0.0), "recompute_full"),
             "selective": (level == 1.0, "recompute_selective"),
             "sequence_parallel": (step.plan.sequence_parallel, "sp"),
             "zero_stage": (step.plan.zero_stage, "zero"),
-            "dedup": (step.software.dedup * (step.model.experts > 0.0), "dedup"),
+            "dedup": (step.rates.dedup * (step.model.experts > 0.0), "dedup"),
             "expert": (step.plan.expert, "expert_parallel"),
             "sequence": (inputs.model.sequence, "sequence"),
             "slow_bandwidth": (inputs.system.slow_bandwidth * inputs.system.nics, "slow_rate"),

@@ -238,7 +238,7 @@ def with_fsdp(work: Work, time: LayerTime, weights: MeanWeights) -> Sharded:
     dense, routed = weights
     held = dense / plan.tensor + routed
     short = where((software.fused > 0.0) & (rates.low > 0.0), 1.0, 2.0)
-    parameters, gradients = held * short, held * software.reduce_bytes
+    parameters, gradients = held * short, held * rates.reduce_bytes
     collected, scattered = (gather(size, group, network) for size in (parameters, gradients))
     again = where(plan.zero_stage > 2.5, 1.0, 0.0)
 
@@ -249,7 +249,7 @@ def with_fsdp(work: Work, time: LayerTime, weights: MeanWeights) -> Sharded:
     sharded = plan.zero_stage > 1.5
     table = model.vocabulary * model.hidden / plan.tensor
     edge = gather(2.0 * table, group, network)
-    edge = edge + gather(software.reduce_bytes * table, group, network)
+    edge = edge + gather(rates.reduce_bytes * table, group, network)
     sent, size = again * collected + scattered, again * parameters + gradients
     return Sharded(
         with_messages(time.forward, collected, parameters),

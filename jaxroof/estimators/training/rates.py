@@ -8,12 +8,12 @@ from typing import NamedTuple
 from jaxroof.catalog.chip import Chip, SharedConstants
 from jaxroof.catalog.system import tiers
 from jaxroof.errors import refusal
-from jaxroof.estimators.training.inputs import Framework, TrainingInputs
+from jaxroof.estimators.training.inputs import TrainingInputs
 from jaxroof.estimators.training.kernels import Unit
 from jaxroof.estimators.training.recipe import AttentionKernel, CrossEntropy, TrainingRecipe
 from jaxroof.formulas.arithmetic import exp, larger, where
 from jaxroof.formulas.network import Network
-from jaxroof.records import Number, quantity, record, units, with_named_absences
+from jaxroof.records import Number, with_named_absences
 
 DEDUPLICATED = 2025.6  # year from which dispatchers send a token once to a rank
 CAPTURED = 2026.4  # year from which expert layers are captured in a graph
@@ -23,35 +23,6 @@ LOSS_BYTES = {  # moved for a logit, forward and backward
     CrossEntropy.EAGER: 32.0,
     CrossEntropy.VOCABULARY_PARALLEL: 52.0,
 }
-
-
-def _flag(doc: str) -> Number:
-    return quantity("1", doc, zero=True, most=1.0)
-
-
-@record
-class Software(Framework):
-    """What a framework does in the steps of a recipe: its own habits, and what is asked of it."""
-
-    flash: Number = _flag("Whether attention is one kernel (0: products and a softmax).")
-    reduce_bytes: Number = quantity("B", "Bytes of a reduced gradient.")
-    loss_bytes: Number = quantity("B", "Bytes moved for a logit of the loss.")
-    dedup: Number = _flag("Whether a token is sent once to a rank with several of its experts.")
-    graph: Number = _flag("Whether expert layers are captured in a graph.")
-
-
-def software_of(inputs: TrainingInputs, recipe: TrainingRecipe) -> Software:
-    """Return a software as it runs steps, with the kernels of a recipe."""
-    framework = inputs.software
-    own = {name: getattr(framework, name) for name in units(Framework)}
-    return Software(
-        **own,
-        flash=float(recipe.attention_kernel is not AttentionKernel.UNFUSED),
-        reduce_bytes=inputs.states.reduce_bytes,
-        loss_bytes=LOSS_BYTES[recipe.cross_entropy],
-        dedup=where(framework.year > DEDUPLICATED, 1.0, 0.0),
-        graph=where(framework.year > CAPTURED, 1.0, 0.0),
-    )
 
 
 def chip_of(inputs: TrainingInputs) -> Chip:
@@ -81,13 +52,17 @@ class Rates(NamedTuple):
     sync: Number  # exchange of token counts with the host [s]
     host: Number  # least time of a layer's forward pass [s]
     host_experts: Number  # the same, further, for a layer that routes [s]
+    flash: bool  # whether attention is one kernel, else products and a softmax
+    dedup: Number  # 1 where a token is sent once to a rank with several of its experts
+    reduce_bytes: Number  # of a reduced gradient
+    loss_bytes: float  # moved for a logit of the loss
     spread: Number  # standard deviation of speed between equal chips
     step: Number  # what a step costs beside its work [s]
     constants: SharedConstants
 
 
-def rates(inputs: TrainingInputs, software: Software) -> Rates:
-    """Return what a chip does under a software.
+def rates(inputs: TrainingInputs, recipe: TrainingRecipe) -> Rates:
+    """Return what a chip does under a software, with the kernels of a recipe.
 
     y = exp(-max(year - launch_year, 0) / mature_years), mu = 1 - young y
     R16 = P16 matmul mu16, R8 = P8 matmul_fp8 mu8, R4 = P4 matmul_fp8 mu8 fp4, H = W hbm
@@ -97,6 +72,7 @@ def rates(inputs: TrainingInputs, software: Software) -> Rates:
     the 16-bit rate here.
     """
     system, chip, constants = inputs.system, chip_of(inputs), inputs.shared
+    software = inputs.software
     age = larger(software.year - chip.launch_year, 0.0)
     young = exp(-age / constants.mature_years)
     memory = system.hbm_bandwidth * chip.hbm
@@ -118,7 +94,8 @@ def rates(inputs: TrainingInputs, software: Software) -> Rates:
     native = 1.0 - software.old
     mature = native * (1.0 - chip.young_attention * young) + software.old
     kernel = chip.attention**native * chip.attention_old**software.old * mature
-    captured = constants.permute_fused**software.graph
+    graph = where(software.year > CAPTURED, 1.0, 0.0)
+    captured = constants.permute_fused**graph
     experts = exp(-larger(software.year - constants.moe_start, 0.0) / constants.moe_years)
     return Rates(
         layer=Unit(rate, depth, wave, memory, constants.launch),
@@ -134,9 +111,13 @@ def rates(inputs: TrainingInputs, software: Software) -> Rates:
         experts=experts,
         permute=constants.permute * captured,
         exchange=captured,
-        sync=constants.sync * (1.0 - software.graph),
+        sync=constants.sync * (1.0 - graph),
         host=constants.host * software.host,
-        host_experts=constants.host_moe * experts * (1.0 - software.graph),
+        host_experts=constants.host_moe * experts * (1.0 - graph),
+        flash=recipe.attention_kernel is not AttentionKernel.UNFUSED,
+        dedup=where(software.year > DEDUPLICATED, 1.0, 0.0),
+        reduce_bytes=inputs.states.reduce_bytes,
+        loss_bytes=LOSS_BYTES[recipe.cross_entropy],
         spread=chip.spread,
         step=software.step_share * chip.step,
         constants=constants,

@@ -5,6 +5,7 @@ Source: docs/models/training_step_today.md, sections 5 to 7.
 
 from typing import NamedTuple
 
+from jaxroof.estimator import reads
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
 from jaxroof.estimators.training.kernels import matmul, stream
 from jaxroof.estimators.training.layer.operation import Tokens, Work
@@ -23,7 +24,7 @@ from jaxroof.estimators.training.planned import (
     batch_plan,
     training_model,
 )
-from jaxroof.estimators.training.rates import rates, software_of
+from jaxroof.estimators.training.rates import rates
 from jaxroof.estimators.training.recipe import (
     Schedule,
     TrainingRecipe,
@@ -103,7 +104,7 @@ def plan_time(inputs: TrainingInputs, recipe: TrainingRecipe) -> StepTime:
 
     Assumes: the time of offload is not in it.
     """
-    fields = {name: getattr(inputs.plan, name) for name in LAYER}
+    fields = {name: getattr(inputs.plan, name) for name in reads(layer)}
     return time_of_layers(inputs, recipe, layer(inputs, recipe, **fields))
 
 
@@ -120,11 +121,7 @@ def layer(
     sequence_parallel: Number,
     recompute: Number,
 ) -> LayerParts:
-    """Return the times of one layer, of embedding and of head, one microbatch.
-
-    Thousands of plans share a few rows of it.
-    Units: degrees [1], microbatch [sequence] -> LayerParts [s].
-    """
+    """Return the times of one layer, of embedding and of head, one microbatch."""
     plan = BatchPlan(  # which no time of a layer depends on in its other fields
         tensor=tensor,
         context=context,
@@ -139,12 +136,6 @@ def layer(
     return LayerParts(work.tokens, layer_time(layer_work(work, modules_of(recipe))), ends(work))
 
 
-LAYER = (
-    *("tensor", "context", "exchange", "expert", "expert_tensor"),
-    *("microbatch", "sequence_parallel", "recompute"),
-)
-
-
 def timed(inputs: TrainingInputs, recipe: TrainingRecipe, tokens: Tokens | None = None) -> Work:
     """Return what the times of the plans of the inputs follow from; ``tokens`` are theirs."""
     return _work(inputs, batch_plan(inputs, recipe), recipe, tokens)
@@ -153,11 +144,10 @@ def timed(inputs: TrainingInputs, recipe: TrainingRecipe, tokens: Tokens | None 
 def _work(
     inputs: TrainingInputs, plan: BatchPlan, recipe: TrainingRecipe, tokens: Tokens | None = None
 ) -> Work:
-    software = software_of(inputs, recipe)
-    model, speed = training_model(inputs.model, recipe), rates(inputs, software)
+    model, speed = training_model(inputs.model, recipe), rates(inputs, recipe)
     if tokens is None:
         tokens = tokens_of(model, plan, speed)
-    return Work(model, plan, speed, software, tokens)
+    return Work(model, plan, speed, inputs.software, tokens)
 
 
 def time_of_layers(inputs: TrainingInputs, recipe: TrainingRecipe, parts: LayerParts) -> StepTime:
@@ -198,7 +188,7 @@ def data_messages(
     table = model.vocabulary * model.hidden / plan.tensor
     shared, routed = layers * dense / plan.tensor + table, layers * experts
     short = where(work.rates.low > 0.0, 1.0, 2.0)
-    gradients, parameters = shared * software.reduce_bytes, shared * short
+    gradients, parameters = shared * work.rates.reduce_bytes, shared * short
 
     def both(bytes_each: Number) -> Number:
         of_routed = gather(routed * bytes_each, of_experts, network)
@@ -209,7 +199,7 @@ def data_messages(
         busy = at_full_rate(size, group.members, network)
         return beside(seconds, message, busy, work.rates.constants.overlap_slowdown) - seconds
 
-    scattered, collected = both(software.reduce_bytes), both(short)
+    scattered, collected = both(work.rates.reduce_bytes), both(short)
     stay = larger(smaller(plan.pipeline, plan.microbatches), 1.0) - 1.0
     stay = 1.0 + where(plan.interleave > 1.0, stay, 0.0)
     beside_work = (
@@ -220,7 +210,7 @@ def data_messages(
     whole_sum = all_reduce(gradients, group, network)
     plain = where(plan.zero_stage > 0.5, scattered + collected, whole_sum)
     seen = where(software.data_overlap > 0.0, beside_work, plain)
-    tied = all_reduce(table * software.reduce_bytes, neighbours(work), network)
+    tied = all_reduce(table * work.rates.reduce_bytes, neighbours(work), network)
     tied = where((plan.pipeline > 1.0) & (model.tied > 0.5), tied, 0.0)
     return where(plan.zero_stage > 1.5, 0.0, seen + tied)
 
@@ -276,17 +266,17 @@ def ends(work: Work) -> Ends:
 
     Assumes: products at 16 bits; the head is repeated for every module of multi-token prediction.
     """
-    model, tokens, software, unit = work.model, work.tokens, work.software, work.rates.plain
+    model, tokens, unit = work.model, work.tokens, work.rates.plain
     hidden, columns = model.hidden, model.vocabulary / work.plan.tensor
     many, parallel = work.plan.tensor > 1.0, work.plan.sequence_parallel > 0.0
-    kernels = 3.0 + 7.0 * where(software.loss_bytes > 20.0, 1.0, 0.0)
+    kernels = 10.0 if work.rates.loss_bytes > 20.0 else 3.0
     exchanged = where(parallel, 3.0 * tokens.gathered, tokens.reduced)
     exchanged = exchanged + 3.0 * work.rates.network.start
     head = (
         matmul(tokens.group, columns, hidden, unit, 2.0, 2.0)
         + matmul(tokens.group, hidden, columns, unit, 2.0, 2.0)
         + matmul(hidden, columns, tokens.group, unit, 2.0, 8.0)
-        + stream(tokens.group * columns * software.loss_bytes, kernels, unit)
+        + stream(tokens.group * columns * work.rates.loss_bytes, kernels, unit)
         + where(many, exchanged, 0.0)
         + stream(10.0 * tokens.norm * hidden, 2.0, unit)
     )

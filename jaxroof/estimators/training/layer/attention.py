@@ -165,22 +165,24 @@ def core(work: Work) -> Passes:
     Assumes: the mean over layers with a window and without; products and softmax skip nothing.
     """
     local = work.model.windowed_layers / work.model.layers
+    if not work.rates.flash:
+        return _unfused(work)
     whole, near = (_flash(work, window) for window in (0.0, work.model.window))
     flash = ((1.0 - local) * a + local * b for a, b in zip(whole[:2], near[:2], strict=True))
-    one = work.software.flash > 0.0
-    return Passes(*(where(one, a, b) for a, b in zip(flash, _unfused(work)[:2], strict=True)))
+    return Passes(*flash)
 
 
 def core_flops(work: Work) -> Passes:
     """Return the FLOP of the attention core: below the diagonal in one kernel, else all."""
     model, sequence = work.model, work.model.sequence
     local = model.windowed_layers / model.layers
+    if not work.rates.flash:
+        batch = work.plan.microbatch * model.heads / work.plan.tensor
+        plain = 2.0 * batch * sequence * sequence * sum(head_widths(model))
+        return Passes(plain, 2.0 * plain)
     whole, near = (_causal_flops(work, window) for window in (0.0, model.window))
     flash = (1.0 - local) * whole + local * near
-    batch = work.plan.microbatch * model.heads / work.plan.tensor
-    plain = 2.0 * batch * sequence * sequence * sum(head_widths(model))
-    one = work.software.flash > 0.0
-    return Passes(where(one, flash, plain), where(one, BACKWARD * flash, 2.0 * plain))
+    return Passes(flash, BACKWARD * flash)
 
 
 def _causal_flops(work: Work, window: Number) -> Number:

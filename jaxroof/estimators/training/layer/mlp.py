@@ -219,7 +219,7 @@ def exchange(work: Work, _: Passes) -> Passes:
     model, plan, rates = work.model, work.plan, work.rates
     expert, shared, network = plan.expert, plan.expert_tensor, rates.network
     group, chosen = placed(network, expert, shared), model.active_experts
-    once, each = work.software.dedup > 0.0, 2.0 * work.tokens.rank * model.hidden
+    once, each = rates.dedup > 0.0, 2.0 * work.tokens.rank * model.hidden
     sent = tuple(
         each * where(once, distinct_targets(places, chosen), chosen)
         for places in group.domains[:-1]

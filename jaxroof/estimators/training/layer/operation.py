@@ -11,10 +11,10 @@ import enum
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from jaxroof.estimators.training.inputs import TrainingPlan
+from jaxroof.estimators.training.inputs import Framework, TrainingPlan
 from jaxroof.estimators.training.kernels import matmul, stream
 from jaxroof.estimators.training.planned import BatchPlan, PlannedStep, TrainingModel
-from jaxroof.estimators.training.rates import Rates, Software
+from jaxroof.estimators.training.rates import Rates
 from jaxroof.estimators.training.recipe import Module, TrainingRecipe
 from jaxroof.formulas.arithmetic import where
 from jaxroof.records import Number
@@ -83,7 +83,7 @@ class Work(NamedTuple):
     model: TrainingModel
     plan: BatchPlan
     rates: Rates
-    software: Software
+    software: Framework
     tokens: Tokens
 
 
