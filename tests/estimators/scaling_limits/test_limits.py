@@ -335,13 +335,6 @@ def test_without_latency_there_is_no_wall() -> None:
     assert not evaluate_jit(limits, limits.recipe, steep).wall_exists
 
 
-def test_halving_latency_quadruples_the_wall() -> None:
-    first, second = (
-        evaluate_jit(limits, limits.recipe, run_of(step_latency=tau)).wall for tau in (2e-6, 1e-6)
-    )
-    np.testing.assert_allclose(second / first, 4.0, rtol=1e-12)
-
-
 def test_growth_by_small_steps_ends_where_doubling_does() -> None:
     growth = estimator("growth")
     asked = {"system": "h100-sxm5", "training_flops": 1e26}
@@ -458,12 +451,6 @@ def test_a_step_of_experts_by_hand() -> None:
     batch = expected["bubble_time"] + expected["steady_time"] + expected["gradient_time"]
     used = 6 * 2048 * 8 * 4 / (64 * 1000 * batch)
     np.testing.assert_allclose(float(found.utilisation), used, rtol=1e-12)
-
-
-def test_a_step_of_one_stage_and_replica_waits_for_nothing() -> None:
-    found = expert_step(pipeline=1.0, data=1.0, feedforward_tensor=1.0, residual_tensor=1.0)
-    assert float(found.bubble_time) == float(found.gradient_time) == 0.0
-    np.testing.assert_allclose(float(found.utilisation), 1.0, rtol=1e-12)
 
 
 def test_the_closed_form_in_its_three_stages() -> None:
