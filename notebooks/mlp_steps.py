@@ -10,6 +10,7 @@ import pathlib
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from jaxroof.catalog.lookup import system as named
@@ -104,3 +105,14 @@ def _measurements() -> dict[str, np.ndarray]:
     return {
         name: unit * np.array(cells[column], np.float64) for name, (column, unit) in theirs.items()
     }
+
+
+def correlation(first: np.ndarray, second: np.ndarray) -> tuple[float, float]:
+    """Return Pearson's correlation of two columns, and Spearman's, which is that of their ranks.
+
+    >>> [round(value, 4) for value in correlation([1.0, 2.0, 3.0], [1.0, 2.0, 9.0])]
+    [0.9177, 1.0]
+    """
+    both = pd.DataFrame({"first": first, "second": second})
+    pearson, spearman = (float(np.corrcoef(one.T)[0, 1]) for one in (both, both.rank()))
+    return pearson, spearman

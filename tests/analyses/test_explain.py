@@ -353,20 +353,6 @@ def test_a_tornado_has_a_bar_to_either_side_of_what_changes(jaxroof):
     assert widest == pytest.approx(float(np.abs(found().elasticities.elasticity).max()), rel=1e-9)
 
 
-def test_a_response_has_a_line_that_passes_every_dot_and_labels_that_tell_its_height():
-    moved = found().response.isel(parameter=[0])
-    axes = plots.draw(moved, "response").axes[0]
-    kept, best, _, dots = axes.lines
-    at = dict(zip(*best.get_data(), strict=True))
-    assert all(at[x] == y for x, y in zip(*dots.get_data(), strict=True))
-    assert len(at) >= len(kept.get_xdata())
-    near = moved.sel(factor=slice(0.9, 1.2))
-    axes = plots.draw(near.isel(switch=[]), "response").axes[0]
-    axes.figure.canvas.draw()
-    for axis in (axes.xaxis, axes.yaxis):
-        assert sum(bool(label.get_text()) for label in axis.get_ticklabels()) >= 3
-
-
 def test_a_map_shows_which_resource_binds_and_where_the_plan_changes():
     """Two fields of a machine, of which one binds below the diagonal and the other above it."""
     hbm, flops = np.geomspace(1e12, 8e12, 4), np.geomspace(1e14, 8e14, 4)
@@ -395,7 +381,10 @@ def test_a_map_shows_which_resource_binds_and_where_the_plan_changes():
     assert sorted(set(drawn_map.get_array().ravel().tolist())) == [0.0, 1.0]
     assert len(lines.get_segments()) == 4
     said = {text.get_text() for text in made.legends[0].get_texts()}
-    assert said == {KNOWN.limits["compute"], KNOWN.limits["hbm"]}
+    assert {one for one in said if "plan" not in one} == {
+        KNOWN.limits["compute"],
+        KNOWN.limits["hbm"],
+    }
     with pytest.raises(InputError, match="needs two axes of numbers"):
         plots.draw(data.isel(hbm_bandwidth=0), "binds")
 

@@ -149,5 +149,5 @@ def test_schedules_are_drawn_with_all_that_a_step_is_spent_on():
     times, memory = plots.draw(data).axes
     widths = np.array([bar.get_width() for bar in times.patches]).reshape(4, len(SCHEDULES))
     assert np.sort(widths.sum(axis=0)) == pytest.approx(np.sort(data.step_time.values), rel=1e-9)
-    needs = np.sort([bar.get_width() for bar in memory.patches])
+    needs = np.sort([bar.get_x() + bar.get_width() for bar in memory.containers[-1]])
     assert needs == pytest.approx(np.sort(data.memory.max("device").values) / 1e9)

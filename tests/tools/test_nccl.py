@@ -10,8 +10,8 @@ from places import ROOT
 
 import jaxroof as jr
 from jaxroof.errors import InputError
-from jaxroof.views.plots.collectives import collective_ratios, collectives_against_measured
 from notebooks import nccl
+from notebooks.nccl_pictures import collective_ratios, collectives_against_measured
 
 PAGE = ROOT / "docs" / "collectives.md"
 SIZES, LARGE_SIZES = 19, 8  # of a shape in the full data: 32 KiB to 8 GiB, and from 64 MiB

@@ -1,5 +1,7 @@
 """Every legal plan of a study: the objective against what it needs, and which plans are best."""
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
@@ -7,12 +9,13 @@ from matplotlib.figure import Figure
 from jaxroof.analyses.result_metadata import label_of, need_of, objective_of, rises, unit_of
 from jaxroof.errors import refusal
 from jaxroof.views.plan_styles import ALONG, capacities, fitting
+from jaxroof.views.plots import labels, style
 from jaxroof.views.plots import select as choose
-from jaxroof.views.plots import style
 from jaxroof.views.text.all_plans import plan_said
 from jaxroof.views.text.tables import amount
 
 PICTURE = "every_plan"
+FAR = 4.0  # times the largest need: a limit beyond it is not drawn
 NAMED = 3  # plans that are written beside their dots
 
 
@@ -43,22 +46,29 @@ def every_plan(data: xr.Dataset) -> Figure:
     fits = data.feasible.values.astype(bool)
     for mask, fill, label in ((legal & fits, "full", "fits"), (legal & ~fits, "none", "too large")):
         if mask.any():
-            look = {"linestyle": "none", "marker": "o", "color": style.BLUE, "fillstyle": fill}
-            axes.plot(across[mask], value[mask], label=label, **look)  # type: ignore[arg-type]
-    if limit is not None and np.ptp(limit) == 0.0:
+            look: dict[str, Any] = {"linestyle": "none", "color": style.BLUE, "fillstyle": fill}
+            axes.plot(across[mask], value[mask], marker="o", label=label, **look)
+    if (
+        limit is not None
+        and np.ptp(limit) == 0.0
+        and limit[0] < FAR * data[need].values[legal].max()
+    ):
         axes.axvline(limit[0] / scale, color=style.BLACK, linestyle="--", label="limit")
-    for place in fitting(data)[:NAMED]:
-        at = (float(across[place]), float(value[place]))
-        offset = {"xytext": (6, 4), "textcoords": "offset points"}
-        axes.annotate(plan_said(data, int(place)), at, **offset)  # type: ignore[arg-type]
     for axis, numbers in ((axes.set_xscale, across[legal]), (axes.set_yscale, value[legal])):
         if numbers.min() > 0 and numbers.max() > 10 * numbers.min():
             axis("log")
-    axes.set(
-        xlabel=words, ylabel=style.with_unit(label_of(data, aim), unit_of(data, aim).strip("1"))
-    )
+    unit = unit_of(data, aim).strip("1")
+    axes.set(xlabel=words, ylabel=style.with_unit(label_of(data, aim), unit))
     style.grid(axes)
-    made.legend(loc="outside lower center", ncols=3)
+    style.legend(made)
+    made.draw_without_rendering()
+    taken: list[labels.Box] = []
+    for place in fitting(data)[:NAMED]:
+        at, offsets = (
+            (float(across[place]), float(value[place])),
+            ((6.0, -8.0), (6.0, 8.0), (6.0, 24.0)),
+        )
+        labels.place(axes, taken, plan_said(data, int(place)), [at], offsets)
     return made
 
 

@@ -1,49 +1,69 @@
-"""Maps over two fields of a machine: what the best plan reaches, and where nothing fits."""
+"""Maps over two fields of a machine: what the best plan reaches, or which resource binds."""
 
-import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.colors import BoundaryNorm
+from matplotlib.collections import LineCollection
+from matplotlib.colors import BoundaryNorm, ListedColormap
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch, Rectangle
+from matplotlib.patheffects import withStroke
 
 from jaxroof.analyses.result_metadata import (
-    headlines,
+    about,
     label_of,
+    need_of,
+    resources_of,
+    rises,
+    roles,
+    said_of,
+    shares,
+    telling_fields,
+    unit_of,
+    words_of,
 )
-from jaxroof.errors import refusal
+from jaxroof.errors import listing, refusal
 from jaxroof.units import percent
-from jaxroof.views.parameter_words import words_of
+from jaxroof.views.plots import labels, style, systems
 from jaxroof.views.plots import select as choose
-from jaxroof.views.plots import style, systems
-from jaxroof.views.plots.label_boxes import Box, extent, shares, touch
+from jaxroof.views.plots.lines import DAYS, shown_result
 from jaxroof.views.plots.map_axes import (
-    FEW,
     borders,
+    frame,
     listed,
     primary,
     rank,
     readable,
     round_ticks,
 )
-from jaxroof.views.plots.map_finding import map_finding
-from jaxroof.views.plots.map_grounds import map_legend, name_grounds
-from jaxroof.views.plots.map_regions import around, border_words, plan_borders, white_words
+from jaxroof.views.plots.tornado import colours_of, resource_words
+from jaxroof.views.text.elasticities import of_time
+from jaxroof.views.text.plan import is_usual, split_fields
+from jaxroof.views.text.tables import amount
 from jaxroof.views.text.tokens import tokens_sentence
 
 LEVELS = 20  # of the filled contour
-DAYS = "training_days"  # rather than the time of a step, where both are there
 NARROW = 1.03  # ratio of results below which the map says that all are alike
-DECADE = 10.0  # ratio of the ends of an axis from which on it is logarithmic
 WIDE = 2.0  # ratio of results from which on the levels are in equal ratios
-DOT = 7.0  # points from the middle of a mark to its edge
-CELLS = 24  # of a map of lists, each of which has its number
-LINED = 0.5  # inches of what the legend says of the borders of plans
-BAR = 40  # letters of a line beside the colours
-BOLD = 1.1  # how much wider bold letters are
+CELLS, ACROSS = 24, 6  # of a map of lists, each of which has its number; in a row of them
+ALIKE = 2e-3  # relative difference of results that a reader calls the same
+REGION = 0.025  # share of a map that a plan's region must have to be named
+LETTERS = 78  # of a line of the legend
+NO_PLAN = 2  # the reason that no plan is legal
+DOTS = "real systems with these two numbers; the rest of the machine is unchanged"
+
+
+class Map(NamedTuple):
+    """A map: its data, its dimensions across and up, what is drawn, and where nothing is."""
+
+    data: xr.Dataset
+    dims: tuple[str, str]
+    value: np.ndarray  # [up, across]
+    unfit: np.ndarray
 
 
 @style.drawn
@@ -65,72 +85,76 @@ def machine_map(
     """
     picture = "machine_map"
     kept = choose.best_plans(choose.pick(data, at, f"{picture}: at"))
-    value = value or mapped(kept)
+    value = value or shown_result(kept)
     choose.check_has(kept, picture, (value,))
     x, y, across = axes_of(kept, picture)
     kept = kept.sortby([primary(kept, dim) for dim in (x, y)])
-    parts = choose.panels(kept, (across,) if across else ())
     held = choose.feasible_values(kept, kept[value])
     least, most = float(held.min()), float(held.max())
-    columns = min(2, len(parts))
-    rows = -(-len(parts) // columns)
-    finding = map_finding(kept, value, (x, y, across))
     title = choose.title(data, "What a machine's fields buy")
-    lines = border_words(kept) if plans else ""
-    high = style.HIGH if rows == 1 else 1.0 + 3.6 * rows
-    made = style.figure(title, finding, high + LINED * bool(lines))
-    cells = made.subplots(rows, columns, squeeze=False).ravel()
-    drawn, told, split = None, [], []
-    for axes, (name, part) in zip(cells, parts, strict=False):
-        axes.set_title(name)
-        filled = _map(axes, part, part[value], (x, y), (least, most))
-        drawn = filled or drawn
-        told.append(systems.marks(part, x, y))
-        split.append(filled is not None and plans)
-    for spare in cells[len(parts) :]:
-        spare.remove()
-    if drawn is not None:
-        words = _bar_words(kept, value)
+    made, maps = _maps(kept, held, (x, y, across), title, _best(kept, value, (x, y, across)))
+    drawn = [d for axes, one in maps if (d := _contour(axes, one, (least, most))) is not None]
+    if drawn:
+        unit = unit_of(kept, value).strip("1")
+        words = style.with_unit(label_of(kept, value), unit)
+        if value == DAYS:
+            said = tokens_sentence(kept).removeprefix("Days are of a training").rstrip(".")
+            words = label_of(kept, value) + said
         if most / least < NARROW:
             words += f"\nall within {percent(most / least - 1.0, 1)}"
-        bar = made.colorbar(drawn, ax=list(cells[: len(parts)]), label=words, fraction=0.05)
+        bar = made.colorbar(drawn[0], ax=[axes for axes, _ in maps], label=words, fraction=0.05)
         bar.set_ticks(round_ticks(least, most))
         bar.ax.minorticks_off()
         bar.ax.yaxis.set_major_formatter(lambda number, _: f"{number:,.4g}")
-    every = [mark for marks in told for mark in marks]
-    map_legend(made, kept, value, every, lines if any(split) else "")
-    made.draw_without_rendering()  # names are placed where they are free when all has its size
-    for axes, (_, part), marks, named in zip(cells, parts, told, split, strict=False):
-        boxes = mark_systems(axes, part, (x, y), marks)
-        if named:
-            plan_borders(axes, part, (x, y), boxes)
+    _finish(made, maps, plans=plans and bool(drawn))
     return made
 
 
-def _bar_words(data: xr.Dataset, value: str) -> str:
-    """Return what the colours are, with the tokens that days are of."""
-    unit = str(data[value].attrs.get("units", "1")).strip("1")
-    if value != DAYS:
-        return style.with_unit(label_of(data, value), unit)
-    return label_of(data, value) + tokens_sentence(data).removeprefix(
-        "Days are of a training"
-    ).rstrip(".")
+@style.drawn
+def binds(data: xr.Dataset) -> Figure:
+    """Return a map of the resource that takes most of the step, the bounds of plans drawn in it.
 
-
-def mapped(data: xr.Dataset) -> str:
-    """Return the result that a map shows: days of training, or what is printed before others."""
-    return DAYS if DAYS in data else next(iter(headlines(data)), "")
+    ``data`` are elasticities over two axes of a machine; one further dimension makes panels.
+    Real systems are marked. Where nothing fits is hatched.
+    Raises: InputError for data that are no such grid.
+    """
+    picture = "binds"
+    choose.check_has(data, picture, ("elasticity",), ("parameter",))
+    if not of_time(data):
+        raise refusal(picture, f"of {data.attrs['of']}; expected elasticities of a time")
+    kept = choose.best_plans(data)
+    grid, known = kept.drop_dims("parameter"), resources_of(data)
+    x, y, across = axes_of(grid, picture)
+    if not known.limits:
+        raise refusal(picture, "no parameter stands for a resource; expected a machine's rates")
+    share = shares(kept.elasticity, known)
+    most = (
+        share.fillna(-1.0)
+        .argmax("limit")
+        .where(share.notnull().all("limit"))
+        .transpose(*grid.sizes)
+    )
+    names = [resource_words(words) for words in known.limits.values()]
+    found = _binding(most, names, systems.base_place(grid, (x, y)), (x, y), systems.base_name(grid))
+    made, maps = _maps(
+        grid, most, (x, y, across), choose.title(data, "Which resource binds"), found
+    )
+    colours = [colours_of(known)[name] for name in known.limits]
+    for axes, one in maps:
+        edges = [borders(one.data, dim) for dim in one.dims]
+        look: dict[str, Any] = {"vmin": -0.5, "vmax": len(colours) - 0.5, "zorder": 1}
+        axes.pcolormesh(
+            *edges, np.ma.masked_invalid(one.value), cmap=ListedColormap(colours), **look
+        )
+        axes.set(xlim=edges[0][[0, -1]], ylim=edges[1][[0, -1]])
+    there = [i for i in range(len(names)) if (most == i).any()]
+    _finish(made, maps, [Patch(color=colours[i], label=names[i]) for i in there])
+    return made
 
 
 def axes_of(data: xr.Dataset, picture: str) -> tuple[str, str, str]:
     """Return the dimensions of the x and the y axis, and the one that makes panels, if any."""
-    numbers = [
-        str(dim)
-        for dim in data.sizes
-        if dim not in (*choose.named_dimensions(data), "gpus")
-        and choose.linked_coordinates(data, dim)
-        if all(data[name].dtype.kind in "if" for name in choose.linked_coordinates(data, dim))
-    ]
+    numbers = [dim for dim in choose.number_dimensions(data) if dim != "gpus"]
     rest = [str(dim) for dim in data.sizes if dim not in numbers]
     if len(numbers) == 1 and "gpus" in rest:
         numbers, rest = [*numbers, "gpus"], [dim for dim in rest if dim != "gpus"]
@@ -145,131 +169,291 @@ def axes_of(data: xr.Dataset, picture: str) -> tuple[str, str, str]:
     return numbers[0], numbers[1], rest[0] if rest else ""
 
 
-def _map(
-    axes: Axes,
-    part: xr.Dataset,
-    value: xr.DataArray,
-    dims: tuple[str, str],
-    limits: tuple[float, float],
-) -> Any:
-    """Fill one map and set its axes; return what a colour bar belongs to, None if all is empty."""
-    (x, _), (y, _) = readable(part, dims[0]), readable(part, dims[1])
-    held = choose.feasible_values(part, value).transpose(dims[1], dims[0]).values
-    frame(axes, part, ~np.isfinite(held), dims)
-    if not np.isfinite(held).any() or min(held.shape) < 2:
+def _maps(
+    data: xr.Dataset, value: xr.DataArray, dims: tuple[str, str, str], title: str, found: str
+) -> tuple[Figure, list[tuple[Axes, Map]]]:
+    """Return a figure of panels with their frames, hatched and named where there is nothing."""
+    parts = choose.panels(data.assign(drawn=value), dims[2:] if dims[2] else ())
+    made, cells = style.panels(title, found, len(parts), 4.0)
+    maps = []
+    for axes, (name, part) in zip(cells, parts, strict=True):
+        shown = part.drawn.transpose(dims[1], dims[0]).values
+        one = Map(part, dims[:2], shown, ~np.isfinite(shown))
+        axes.set_title(name)
+        frame(axes, part, dims[:2])
+        axes.add_patch(style.unfit_ground(axes))
+        _grounds(axes, one)
+        maps.append((axes, one))
+    return made, maps
+
+
+def _contour(axes: Axes, one: Map, limits: tuple[float, float]) -> Any:
+    """Fill one map; return what a colour bar belongs to, None if all is empty."""
+    if one.unfit.all() or min(one.value.shape) < 2:
         return None
     least, most = limits
     if most / least < NARROW:  # else a difference of nothing would take all colours
         most = least * (2.0 * NARROW - 1.0)
     space = np.geomspace if most / least > WIDE else np.linspace
     levels = space(least, most, LEVELS + 1)
-    shown = np.ma.masked_invalid(held)
-    if not any(listed(part, dim) for dim in dims):
-        return axes.contourf(x, y, shown, levels=levels, cmap="viridis_r", zorder=1)
+    shown, look = np.ma.masked_invalid(one.value), {"cmap": "viridis_r", "zorder": 1}
+    x, y = (readable(one.data, dim)[0] for dim in one.dims)
+    if not any(listed(one.data, dim) for dim in one.dims):
+        return axes.contourf(x, y, shown, levels=levels, **look)
+    if one.value.size <= CELLS and len(x) <= ACROSS:
+        for i, j in np.argwhere(~one.unfit):
+            said: dict[str, Any] = {"ha": "center", "va": "center", **labels.ON_COLOURS}
+            axes.text(x[j], y[i], f"{one.value[i, j]:.4g}", zorder=4, **said)
+    edges = [borders(one.data, dim) for dim in one.dims]
     norm = BoundaryNorm(levels, 256)  # a few listed values have nothing between them
-    across, up = borders(part, dims[0]), borders(part, dims[1])
-    if held.size <= CELLS:
-        for i, j in np.argwhere(np.isfinite(held)):
-            white_words(axes, x[j], y[i], f"{held[i, j]:.4g}")
-    return axes.pcolormesh(across, up, shown, norm=norm, cmap="viridis_r", zorder=1)
+    return axes.pcolormesh(*edges, shown, norm=norm, **look)
 
 
-def frame(axes: Axes, part: xr.Dataset, unfit: np.ndarray, dims: tuple[str, str]) -> None:
-    """Set the axes of a map over two fields, hatched where nothing fits (``unfit`` [y, x])."""
-    (x, across), (y, up) = readable(part, dims[0]), readable(part, dims[1])
-    limits = {"xlim": borders(part, dims[0])[[0, -1]], "ylim": borders(part, dims[1])[[0, -1]]}
-    axes.set(xlabel=across, ylabel=up, **limits)
-    for axis, numbers in ((axes.xaxis, x), (axes.yaxis, y)):
-        if _geometric(numbers):
-            style.powers_of_two(axis, float(numbers.min()), float(numbers.max()), labels=9)
-        if len(numbers) <= FEW:
-            axis.set_ticks(numbers, [f"{number:,.5g}" for number in numbers])
-    axes.set(**limits)
-    _tied_axes(axes, part, dims)
-    axes.add_patch(style.unfit_ground(axes))
-    name_grounds(axes, part, unfit, dims)
+def _finish(
+    made: Figure, maps: Sequence[tuple[Axes, Map]], handles: Sequence[Any] = (), plans: bool = True
+) -> None:
+    """Draw borders of plans and real systems, name them where there is room, say what all is."""
+    every, whole = list(handles), maps[0][1].data
+    barred = [_refused(one) for _, one in maps]
+    empty = [one.unfit & ~no for (_, one), no in zip(maps, barred, strict=True)]
+    for where, look, words in (
+        (empty, style.UNFIT, "nothing fits"),
+        (barred, style.BARRED, "not allowed"),
+    ):
+        if any(each.any() for each in where):
+            every.append(Patch(label=words, **look))
+    marks = [systems.marks(one.data, one.dims) for _, one in maps]
+    if any(marks):
+        look = {"marker": "o", "color": "white", "mec": "black", "linestyle": "none"}
+        every.append(Line2D([], [], label=style.wrapped(DOTS, LETTERS), **look))
+    fields = _named(whole) if plans else []
+    if any(one.data[name].ndim for _, one in maps for name in fields):
+        told = [n for n in fields if _usual(whole, n) is None or not is_usual(whole, n)]
+        said = [" ".join(dict.fromkeys((words_of(whole, n), label_of(whole, n)))) for n in told]
+        edge: Any = [withStroke(linewidth=3.0, foreground="#777777")]
+        words = style.wrapped(
+            f"white lines: another plan is best beyond; {', '.join(said)}", LETTERS
+        )
+        every.append(Line2D([], [], color="white", label=words, path_effects=edge))
+    style.legend(made, (), extra=every)
+    made.draw_without_rendering()  # names are placed where they are free when all has its size
+    for (axes, one), own in zip(maps, marks, strict=True):
+        taken = [text.get_window_extent().extents for text in axes.texts]
+        _systems(axes, one, own, taken)
+        if fields:
+            _plans(axes, one, fields, taken)
 
 
-def _geometric(values: np.ndarray) -> bool:
-    """Return whether an axis spans a decade, or is spaced in equal ratios rather than steps."""
-    if len(values) < 3 or values.min() <= 0 or values.max() / values.min() < 4:
-        return False
-    if values.max() / values.min() >= DECADE:
-        return True
-    return bool(np.ptp(np.diff(np.log(values))) < np.ptp(np.diff(values)) / np.ptp(values) * 0.5)
+def _systems(
+    axes: Axes, one: Map, marks: Sequence[tuple[systems.Place, str]], taken: list[labels.Box]
+) -> None:
+    """Mark real systems, and with a star the machine of the data; name them where there is room."""
+    scales = [
+        float((readable(one.data, dim)[0] / one.data[primary(one.data, dim)].values)[-1])
+        for dim in one.dims
+    ]
+    base = systems.base_place(one.data, one.dims)
+    own = [] if base is None else [(base, systems.base_name(one.data), "*", 14, "bold")]
+    every = [*own, *((place, words, "o", 7, "normal") for place, words in marks)]
+    points = [(place[0] * scales[0], place[1] * scales[1]) for place, *_ in every]
+    for (x, y), (_, _, shape, large, _) in zip(points, every, strict=True):
+        axes.plot(x, y, shape, color="white", mec="black", ms=large, clip_on=False, zorder=5)
+        labels.take(axes, taken, x, y)
+    for point, (_, words, _, _, weight) in zip(points, every, strict=True):
+        labels.place(axes, taken, words, [point], labels.AROUND, weight=weight, **labels.ON_COLOURS)
 
 
-def _tied_axes(axes: Axes, part: xr.Dataset, dims: tuple[str, str]) -> None:
-    """Write what moves together with the x axis above it; name what moves with the y axis."""
-    for dim, side in zip(dims, "xy", strict=True):
-        shown = primary(part, dim)
-        others = [name for name in choose.linked_coordinates(part, dim) if name != shown]
-        if not others:
+def _named(data: xr.Dataset) -> list[str]:
+    """Return the plan fields by which a map names its plans; none where the axes give the plan."""
+    known = roles(data).get("split", ())
+    given = any(name in data.coords and data[name].ndim for name in known)
+    return [] if given else telling_fields(data, split_fields(data))
+
+
+def _usual(data: xr.Dataset, name: str) -> float | None:
+    found = about(data, name).get("default")
+    return None if found is None else float(found)
+
+
+def _plans(axes: Axes, one: Map, fields: Sequence[str], taken: list[labels.Box]) -> None:
+    """Draw lines where the best plan changes, and name it in regions that have room for it."""
+    whole = xr.broadcast(one.data[[*one.dims]], one.data[[*fields]])[1].transpose(*one.dims[::-1])
+    degrees = np.stack([whole[name].values.astype(np.int64) for name in fields], axis=-1)
+    plans, inverse = np.unique(degrees.reshape(-1, len(fields)), axis=0, return_inverse=True)
+    plan = inverse.reshape(degrees.shape[:2])
+    x, y = (borders(one.data, dim) for dim in one.dims)
+    right, up = (readable(one.data, dim)[0] for dim in one.dims)
+    sides = [
+        [(x[j + 1], y[i]), (x[j + 1], y[i + 1])] for i, j in np.argwhere(np.diff(plan, axis=1))
+    ]
+    sides += [
+        [(x[j], y[i + 1]), (x[j + 1], y[i + 1])] for i, j in np.argwhere(np.diff(plan, axis=0))
+    ]
+    look: dict[str, Any] = {"colors": "white", "linewidths": 1.2, "alpha": 0.8, "zorder": 2}
+    axes.add_collection(LineCollection(sides, **look), autolim=False)
+    for number, own in enumerate(plans):
+        mine = plan == number
+        if (own < 0).any() or mine.sum() < REGION * plan.size:
             continue
-        if side == "y":
-            words = " and ".join(words_of(name) for name in others)
-            place, _ = readable(part, dim)
-            if len(place) <= FEW and len(others) == 1:
-                beside = part[others[0]].values
-                told = [f"{p:,.5g}\n({b:,.5g})" for p, b in zip(place, beside, strict=True)]
-                axes.set_yticks(place, told)
-                axes.set_ylabel(f"{axes.get_ylabel()} ({words} in brackets)")
-                continue
-            axes.set_ylabel(f"{axes.get_ylabel()}\n({words} moves with it)")
+
+        def inside(box: labels.Box, mine: np.ndarray = mine) -> bool:
+            ends = axes.transData.inverted().transform(np.array(box).reshape(2, 2))
+            across = (x[1:] > ends[0, 0]) & (x[:-1] < ends[1, 0])
+            return bool(mine[np.ix_((y[1:] > ends[0, 1]) & (y[:-1] < ends[1, 1]), across)].all())
+
+        values = dict(zip(fields, own.tolist(), strict=True))
+        told = [n for n, v in values.items() if v != _usual(one.data, n)] or fields
+        words = " ".join(f"{words_of(one.data, n)} {said_of(one.data, n, values[n])}" for n in told)
+        cells = np.argwhere(mine)
+        far = np.abs((cells - np.median(cells, axis=0)) / mine.shape).sum(axis=1)
+        near = [(right[j], up[i]) for i, j in cells[np.argsort(far, kind="stable")]]
+        labels.place(axes, taken, words, near, turns=(0, 90), inside=inside, **labels.ON_COLOURS)
+
+
+def _verdicts(data: xr.Dataset) -> list[str]:
+    """Return the rules that the data have a verdict of, but for memory."""
+    own = ("feasible", f"{need_of(data)}_fits")
+    each = data.data_vars.items()
+    return [str(name) for name, column in each if column.dtype == bool and name not in own]
+
+
+def _refused(one: Map) -> np.ndarray:
+    """Return where no plan is allowed, whatever memory there is."""
+    allowed = xr.DataArray(True)
+    for name in _verdicts(one.data):
+        allowed = allowed & one.data[name].astype(bool)
+    refused = one.data.reason == NO_PLAN if "reason" in one.data else ~allowed
+    return np.asarray(_over(one, refused) & one.unfit)
+
+
+def _over(one: Map, verdict: xr.DataArray) -> np.ndarray:
+    """Return a verdict over both axes of a map [y, x]."""
+    whole = xr.DataArray(np.zeros(one.unfit.shape, bool), dims=one.dims[::-1])
+    bare = verdict.drop_vars(list(verdict.coords))
+    return np.asarray((bare | whole).transpose(*one.dims[::-1]).values)
+
+
+def _grounds(axes: Axes, one: Map) -> None:
+    """Hatch and name where no plan is allowed, and name where none fits."""
+    barred = _refused(one)
+    x, y = (borders(one.data, dim) for dim in one.dims)
+    for i, j in np.argwhere(barred):
+        sides = (x[j + 1] - x[j], y[i + 1] - y[i])
+        axes.add_patch(Rectangle((x[j], y[i]), *sides, zorder=0.5, **style.BARRED))
+    for where, words in ((barred, _rule), (one.unfit & ~barred, _missing)):
+        if where.any():
+            _name_ground(axes, (x, y), where, words(one, where))
+
+
+def _missing(one: Map, unfit: np.ndarray) -> str:
+    """Return what the leanest plan would need where nothing fits."""
+    name = f"{need_of(one.data)}_least"
+    if name not in one.data:
+        return "nothing fits"
+    needs = float(one.data[name].where(xr.DataArray(unfit, dims=one.dims[::-1])).min())
+    at_least = f": needs {choose.amount(needs, unit_of(one.data, name))}"
+    return "nothing fits" + (at_least if np.isfinite(needs) else "")
+
+
+def _rule(one: Map, barred: np.ndarray) -> str:
+    """Return which rule forbids every plan, by its numbers or by its sentence."""
+    data, sides = one.data, one.dims[::-1]
+
+    def along(where: np.ndarray, dim: str) -> list[str]:
+        return [f"{v:,.0f}" for v in data[dim].values[where.any(axis=1 - sides.index(dim))]]
+
+    for name in _verdicts(data):
+        broken = _over(one, ~data[name].astype(bool)) & barred
+        if not broken.any():
             continue
-        place, _ = readable(part, dim)
-        unit = str(part[others[0]].attrs.get("units", "1"))
-        scale, unit = style.human(part[others[0]].values, unit)
-        chosen = _apart(place, 0.09 * float(np.ptp(place)))
-        labels = [f"{part[others[0]].values[i] / scale:.3g}" for i in chosen]
-        twin = axes.secondary_xaxis("top")
-        twin.set_xticks([float(place[i]) for i in chosen], labels)
-        twin.set_xlabel(style.with_unit(f"{words_of(others[0])} that goes with it", unit))
+        head, _, thing = name.partition("_divides_")
+        of = choose.field(data, thing) if thing else None
+        if head in one.dims and of is not None and not of.ndim:
+            held = along(broken, head)
+            does = "does" if len(held) == 1 else "do"
+            return f"not allowed: {listing(held)} {does} not divide {float(of):,.0f} {thing}"
+        rule = str(data[name].attrs.get("long_name", name.replace("_", " ")))
+        return f'not allowed: breaks the rule\n"{rule}"'
+    if "gpus" in one.dims:
+        return f"not allowed: no plan divides {listing(along(barred, 'gpus'))} accelerators"
+    return "not allowed: no legal plan"
 
 
-def _apart(places: np.ndarray, least: float) -> list[int]:
-    """Return points of an axis that lie so far apart that their labels do not touch."""
-    chosen: list[int] = []
-    for i in np.argsort(places).tolist():
-        if not chosen or places[i] - places[chosen[-1]] >= least:
-            chosen.append(i)
-    return chosen
+def _name_ground(
+    axes: Axes, edges: tuple[np.ndarray, np.ndarray], where: np.ndarray, words: str
+) -> None:
+    """Write words in the middle of a hatched part, upright where it is narrow."""
+    cells = np.argwhere(where)
+    row, column = cells[np.abs(cells - cells.mean(axis=0)).sum(axis=1).argmin()].tolist()
+    across, up = _run(where[row], column), _run(where[:, column], row)
+    ends = np.transpose([edges[0][list(across)], edges[1][list(up)]])
+    (left, low), (right, high) = axes.transAxes.inverted().transform(axes.transData.transform(ends))
+    wide, tall = (right - left) * axes.bbox.width, (high - low) * axes.bbox.height
+    turned = 90 if wide < labels.wide(words) and tall > wide else 0
+    middle = float(np.clip((left + right) / 2, 0.03, 0.97)), float((low + high) / 2)
+    style.note(axes, *middle, words, rotation=turned, transform=axes.transAxes)
 
 
-def mark_systems(
-    axes: Axes, part: xr.Dataset, dims: tuple[str, str], marks: Sequence[systems.Mark]
-) -> list[Box]:
-    """Mark systems on the map, a star where all of one was computed; return the boxes they take."""
-    across, up = (
-        float((readable(part, dim)[0] / part[primary(part, dim)].values)[-1]) for dim in dims
+def _run(where: np.ndarray, place: int) -> tuple[int, int]:
+    """Return where the cells around one that are all so begin and end.
+
+    >>> _run(np.array([True, False, True, True]), 2)
+    (2, 4)
+    """
+    outside = np.flatnonzero(~where)
+    start = int(max(outside[outside < place], default=-1)) + 1
+    return start, int(min(outside[outside > place], default=len(where)))
+
+
+def _best(data: xr.Dataset, value: str, dims: tuple[str, str, str]) -> str:
+    """Return the best of a map, where it begins, and how far the machine of the run is from it."""
+    held = choose.feasible_values(data, data[value])
+    if not np.isfinite(held.values).any():
+        one = Map(
+            data, dims[:2], held.values, ~np.isfinite(held.transpose(..., *dims[1::-1]).values)
+        )
+        barred = held.ndim == 2 and bool(_refused(one).all())
+        return "No plan is allowed anywhere" if barred else "Nothing fits anywhere"
+    more, unit = rises(data, value), unit_of(data, value)
+    best = float(held.max() if more else held.min())
+    near = np.argwhere(np.isfinite(held.values) & (abs(held.values / best - 1.0) < ALIKE))
+    first = dict(zip(held.dims, near[near.sum(axis=1).argmin()].tolist(), strict=True))
+    words = [choose.coordinate_words(data, [primary(data, d)], first[d]) for d in dims[:2]]
+    words += [choose.label(data, dims[2], first[dims[2]])] if dims[2] else []
+    beyond = held.isel({dim: slice(first[dim], None) for dim in dims[:2]})
+    more_too = beyond.size > 1 and bool((abs(beyond / best - 1.0) < ALIKE).all())
+    found = f"Best: {amount(best, unit)} with {listing(words)}{', or more' if more_too else ''}"
+    base = systems.base_place(data, dims[:2])
+    there = (
+        None if base is None else held.sel(dict(zip(dims, base, strict=False)), method="nearest")
     )
-    drawn = [((mark.place[0] * across, mark.place[1] * up), mark) for mark in marks]
-    taken = [around(axes, *point, shares(axes, DOT, DOT)) for point, _ in drawn]
-    for point, mark in drawn:
-        shape, size = ("*", 14) if mark.whole else ("o", 8)
-        axes.plot(*point, shape, color="white", mec="black", ms=size, clip_on=False, zorder=5)
-        taken.append(_beside(axes, point, mark, taken))
-    return taken
+    if there is None or there.ndim or not np.isfinite(float(there)):
+        return found
+    gap, name = abs(float(there) / best - 1.0), systems.base_name(data)
+    if gap < ALIKE:
+        return f"{found}; {name} is as good"
+    way, does = ("less", "reaches") if more else ("more", "takes")
+    return f"{found}; {name} {does} {amount(float(there), unit)}, {percent(gap, 1)} {way}"
 
 
-def _beside(
-    axes: Axes, point: tuple[float, float], mark: systems.Mark, taken: Sequence[Box]
-) -> Box:
-    """Write the name of a mark on a side where there is room for it; return its box."""
-    size = style.TEXT
-    wide, high = extent(axes, mark.words, size * BOLD)
-    free = []
-    for side, raised in itertools.product((1, -1), (7, -9, 16, -18, 28, -30)):
-        across, up = shares(axes, 9.0 * side, float(raised))
-        left, low, _, _ = around(axes, *point, (0.0, 0.0))
-        start = left + across - (wide if side < 0 else 0.0)
-        box = (start, low + up - high / 2, start + wide, low + up + high / 2)
-        inside = min(box) >= 0 and max(box) <= 1
-        touched = sum(touch(box, other) for other in taken)
-        free.append((touched + 2 * (not inside), (side, raised), box))
-    _, (side, raised), box = min(free, key=lambda each: each[0])
-    white_words(
-        axes, *point, mark.words, xytext=(9 * side, raised), ha="left" if side > 0 else "right",
-        fontsize=size, weight="bold" if mark.whole else "normal", zorder=6,
-    )  # fmt: skip
-    return box
+def _binding(
+    most: xr.DataArray,
+    names: Sequence[str],
+    base: systems.Place | None,
+    dims: Sequence[str],
+    own: str,
+) -> str:
+    """Return over how much of the map each resource takes most of the step, and on the machine."""
+    fits = int(most.notnull().sum())
+    if not fits:
+        return "Nothing fits anywhere"
+    counts = {i: int((most == i).sum()) for i in range(len(names))}
+    there = [i for i in sorted(counts, key=lambda i: -counts[i]) if counts[i]]
+    said = [f"{names[i]} on {percent(counts[i] / fits, 1)}" for i in there]
+    said[0] = f"{said[0].replace(' on ', ' takes most of the step on ')} of the map"
+    if base is not None:
+        at = most.sel(dict(zip(dims, base, strict=True)), method="nearest")
+        if not at.ndim and np.isfinite(float(at)):
+            said[there.index(int(at))] += f", {own} included"
+    found = "; ".join(said)
+    return found[:1].upper() + found[1:]

@@ -1,6 +1,7 @@
 """The axes of a map: which field each shows, in units that a person reads."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import xarray as xr
@@ -13,6 +14,7 @@ from jaxroof.views.plots import style
 
 FIRST = ("hbm_capacity", "matrix_flops", "fast_bandwidth", "slow_bandwidth", "hbm_bandwidth")
 
+DECADE = 10.0  # ratio of the ends of an axis from which on it is logarithmic
 FEW = 4  # an axis of at most so many values is a list: cells of one colour, named each
 
 
@@ -86,11 +88,41 @@ def round_ticks(least: float, most: float) -> list[float]:
     return [tick for tick in found if least <= tick <= most]
 
 
-def fraction(axes: Axes, side: str, values: np.ndarray) -> np.ndarray:
-    """Return where values lie on an axis, between 0 and 1."""
-    log = (axes.get_xscale() if side == "x" else axes.get_yscale()) == "log"
-    low, high = axes.get_xlim() if side == "x" else axes.get_ylim()
-    ends = np.array([low, high])
-    if log:
-        values, ends = np.log(values), np.log(ends)
-    return (values - ends[0]) / (ends[1] - ends[0])
+def frame(axes: Axes, part: xr.Dataset, dims: tuple[str, str]) -> None:
+    """Set the axes of a map over two fields."""
+    (x, across), (y, up) = readable(part, dims[0]), readable(part, dims[1])
+    limits = {"xlim": borders(part, dims[0])[[0, -1]], "ylim": borders(part, dims[1])[[0, -1]]}
+    axes.set(xlabel=across, ylabel=up, **limits)
+    for axis, numbers in ((axes.xaxis, x), (axes.yaxis, y)):
+        if _geometric(numbers):
+            style.powers_of_two(axis, float(numbers.min()), float(numbers.max()), labels=9)
+        if len(numbers) <= FEW:
+            axis.set_ticks(numbers, [f"{number:,.5g}" for number in numbers])
+    axes.set(**limits)
+    for dim, along in zip(dims, "xy", strict=True):
+        others = [n for n in choose.linked_coordinates(part, dim) if n != primary(part, dim)]
+        if others:
+            _tied(axes, part, dim, others, along)
+
+
+def _geometric(values: np.ndarray) -> bool:
+    """Return whether an axis spans a decade, or is spaced in equal ratios rather than steps."""
+    if len(values) < 3 or values.min() <= 0 or values.max() / values.min() < 4:
+        return False
+    if values.max() / values.min() >= DECADE:
+        return True
+    return bool(np.ptp(np.diff(np.log(values))) < np.ptp(np.diff(values)) / np.ptp(values) * 0.5)
+
+
+def _tied(axes: Axes, part: xr.Dataset, dim: str, others: Sequence[str], along: str) -> None:
+    """Write what moves together with an axis: in brackets in a short list, else in its label."""
+    place, said = readable(part, dim)[0], axes.get_xlabel() if along == "x" else axes.get_ylabel()
+    words = " and ".join(words_of(name) for name in others)
+    if len(place) > FEW or len(others) > 1:
+        axes.set(**{f"{along}label": f"{said}\n({words} moves with it)"})
+        return
+    scale, unit = style.human(part[others[0]].values, str(part[others[0]].attrs.get("units", "1")))
+    beside = part[others[0]].values / scale
+    told = [f"{p:,.5g}\n({b:,.5g})" for p, b in zip(place, beside, strict=True)]
+    (axes.set_xticks if along == "x" else axes.set_yticks)(place, told)
+    axes.set(**{f"{along}label": f"{said} ({style.with_unit(words, unit)} in brackets)"})

@@ -1,49 +1,60 @@
-"""The memory of every stage of a training step: stacked bars of its terms, and the capacity."""
+"""The memory of a training step by its terms: of every stage, or the fullest of many points."""
 
 import json
-import textwrap
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from jaxroof.errors import refusal
 from jaxroof.units import size
+from jaxroof.views.plots import bars, style
 from jaxroof.views.plots import select as choose
-from jaxroof.views.plots import style
-from jaxroof.views.plots.colours import MEMORY, ink
-from jaxroof.views.plots.memory_panels import NUMBER, WORDS, memory_panels
+from jaxroof.views.plots.colours import MEMORY
 from jaxroof.views.text.fit import capacity_words, groups, title
 from jaxroof.views.text.margin import margin_of
 
 PICTURE = "memory_by_stage"
-LABELLED = 0.095  # share of the height from which a part of a bar has its number
-STAGES = 24  # most stages whose parts have numbers
+MOST = 64  # bars
+WORDS = {"momentary": "for a moment", "outside": "context, messages, fragmentation"}
 
 
 @style.drawn
 def memory_by_stage(data: xr.Dataset) -> Figure:
     """Return the groups of terms of every stage as a stacked bar, with the capacity as a line.
 
-    Further dimensions make groups of bars, and panels where these would be too many.
-
-    Raises: InputError for data that ``fit`` did not make.
+    Over further dimensions it is a bar of the fullest stage of every point.
+    Raises: InputError for data that ``fit`` did not make, or of more bars than can be read.
     """
     choose.check_has(data, PICTURE, ("device", "capacity", "static", "transient"), ("stage",))
-    if len(data.sizes) > 1:
-        return memory_panels(data)
+    dims = [str(dim) for dim in data.sizes if dim != "stage"]
+    points = choose.panels(data, dims)
+    rows = [(words, int(part.fullest_stage), part) for words, part in points]
+    if not dims:
+        rows = [(f"stage {number}", i, data) for i, number in enumerate(data.stage.values)]
+    if len(rows) > MOST:
+        raise refusal(PICTURE, f"shows {MOST} points at most; the data have {len(rows)}")
+    terms = [{n: float(v[stage]) for n, v in groups(part).items()} for _, stage, part in rows]
+    needs = {
+        WORDS.get(name, name): (np.array([row.get(name, 0.0) for row in terms]), colour)
+        for name, colour in MEMORY.items()
+    }
     asked = json.loads(data.attrs.get("inputs", "{}"))
-    head = choose.title(data, title(data) if asked else "Memory by stage")
-    made = style.figure(head, _finding(data), style.HIGH)
+    head = title(data) if asked and not dims else "Memory of the fullest stage"
+    found = _points(data, rows) if dims else _one(data)
+    made = style.figure(choose.title(data, head), found, max(3.4, 2.2 + 0.34 * len(rows)))
     axes = made.subplots()
-    _bars(axes, data)
-    _capacity(axes, data)
-    handles, words = axes.get_legend_handles_labels()
-    made.legend(handles[::-1], words[::-1], loc="outside right center")
+    limits = np.array([float(part.capacity) for _, _, part in rows])
+    margin = None if dims else margin_of(data, "device")
+    there = "" if dims else capacity_words(data).removeprefix("the ").partition(" that ")[2]
+    there = f"that {there}" if there else ""
+    bars.memory(axes, needs, limits, words="memory of one accelerator", margin=margin, there=there)
+    bars.names(axes, [words for words, _, _ in rows])
+    style.legend(made, columns=4)
     return made
 
 
-def _finding(data: xr.Dataset) -> str:
+def _one(data: xr.Dataset) -> str:
     """Return whether the step fits, where it is fullest, and what takes most there."""
     full = int(data.fullest_stage)
     name, amounts = max(groups(data).items(), key=lambda each: float(each[1][full]))
@@ -54,57 +65,10 @@ def _finding(data: xr.Dataset) -> str:
     return f"It does not fit by {size(float(data.missing), 'B')}: {needs}"
 
 
-def _bars(axes: Axes, data: xr.Dataset) -> None:
-    scale, unit = style.human(np.append(data.device.values, float(data.capacity)), "B")
-    stages = data.stage.values
-    top = 1.2 * max(float(data.device.max()), float(data.capacity)) / scale
-    start = np.zeros(len(stages))
-    for name, values in groups(data).items():
-        colour, heights = MEMORY[name], values / scale
-        if not heights.any():
-            continue
-        label = WORDS.get(name, name)
-        axes.bar(stages, heights, bottom=start, color=colour, width=_width(stages), label=label)
-        for stage, low, height in zip(stages, start, heights, strict=True):
-            if height > LABELLED * top / 2 and len(stages) <= STAGES:
-                place, words = (float(stage), float(low + height / 2)), f"{height:.3g}"
-                axes.annotate(words, place, ha="center", va="center", color=ink(colour))
-        start = start + heights
-    full = int(data.fullest_stage)
-    high, limit = float(start[full]), float(data.capacity) / scale
-    crossed = limit - NUMBER * top < high <= limit  # the number would lie on the line
-    axes.annotate(
-        size(float(data.device[full]), "B"),
-        (full, limit if crossed else high),
-        xytext=(0, 3),
-        textcoords="offset points",
-        ha="center",
-        fontweight="bold",
-    )
-    axes.set_ylim(0.0, top)
-    axes.set_xlim(stages[0] - 0.7, stages[-1] + 0.7)
-    every = max(1, -(-len(stages) // 32))
-    axes.set_xticks(stages[::every])
-    axes.set_xlabel("pipeline stage")
-    axes.set_ylabel(style.with_unit("memory of one accelerator", unit))
-    style.grid(axes, "y")
-
-
-def _width(stages: np.ndarray) -> float:
-    return 0.8 if len(stages) > 2 else 0.4
-
-
-def _capacity(axes: Axes, data: xr.Dataset) -> None:
-    """Draw the capacity as a line, with what it is."""
-    scale, _ = style.human(np.append(data.device.values, float(data.capacity)), "B")
-    level = float(data.capacity) / scale
-    axes.axhline(level, color=style.BLACK, linewidth=1.4, linestyle="--", zorder=5)
-    where = axes.get_yaxis_transform()
-    words = textwrap.fill(capacity_words(data), 28)
-    margin = margin_of(data, "device")
-    if margin.error:
-        low, high = margin.doubtful(level)
-        axes.axhspan(low, min(high, axes.get_ylim()[1]), color=style.PALE, alpha=0.5, zorder=0)
-        words += f"\n{margin.band}"
-    above = level + 0.02 * axes.get_ylim()[1]
-    style.note(axes, 0.985, above, words, ha="right", va="bottom", transform=where)
+def _points(data: xr.Dataset, rows: list[tuple[str, int, xr.Dataset]]) -> str:
+    """Return how many of the points fit, and the leanest of them."""
+    held = data.fits.values.astype(bool)
+    words, stage, least = min(rows, key=lambda row: float(row[2].device[row[1]]))
+    limit = size(float(data.capacity.max()), "B")
+    lean = f"the leanest, {words}, needs {size(float(least.device[stage]), 'B')}"
+    return f"{int(held.sum())} of {held.size} fit in {limit}; {lean}"

@@ -1,13 +1,14 @@
 """The staircase of step time against memory: what each byte of an accelerator buys."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from jaxroof.analyses.result_metadata import (
     label_of,
@@ -18,27 +19,22 @@ from jaxroof.analyses.result_metadata import (
     unit_of,
     words_of,
 )
-from jaxroof.catalog.lookup import device
+from jaxroof.catalog.needs import training_capacities
 from jaxroof.errors import refusal
 from jaxroof.units import percent
+from jaxroof.views.plots import labels, style, systems
 from jaxroof.views.plots import select as choose
-from jaxroof.views.plots import style
-from jaxroof.views.plots.label_boxes import Box, extent, shares, touch
-from jaxroof.views.plots.map_axes import fraction
-from jaxroof.views.plots.systems import machine_of, moved, real_system
 from jaxroof.views.text.margin import margin_of
 from jaxroof.views.text.plan import fields_words, plan_numbers, split_fields
 from jaxroof.views.text.tables import amount
 
+PICTURE = "staircase"
 MOST = 8  # staircases in one picture
+NAMED = 3  # staircases in one picture whose plans are written
+SAID = 2  # staircases that the finding speaks of
 WIDE = 20.0  # ratio of memories from which on they are in powers of two
 ALIKE = 1e-9  # relative difference between numbers that are the same
-LETTERS = 80  # of a line of the legend
-SIZE = style.TEXT  # points of a plan's name
-MOST_SAID = 2  # staircases that the title speaks of
-# whose steps of training may fill what the device reports
-REPORTED = {"A100": "a100-80-sxm", "H200": "h200-141-sxm", "B200": "b200-180-sxm"}
-NAMED = 3  # staircases in one picture whose plans are written
+Stairs = tuple[str, xr.Dataset]  # a name, and the steps in the order of their memory
 
 
 @style.drawn
@@ -46,17 +42,15 @@ def staircase(data: xr.Dataset, days: float | None = None) -> Figure:
     """Return the best step time that a memory of each size allows, its plans written at the steps.
 
     Each value of a further dimension, or of the coordinates of the steps (as ``pareto`` gives
-    them), makes a staircase. Lines stand at the capacity of real systems and of the machine
-    searched; ``days`` draws the step time that takes so long.
+    them), makes a staircase. Lines stand at the capacity of the machine searched and of real
+    accelerators; ``days`` draws the step time that takes so long.
     Raises: InputError where the data lack steps or have none, or days are asked for and not there.
     """
-    picture = "staircase"
-    choose.check_has(data, picture, (need_of(data), objective_of(data)), ("step_number",))
-    kept = _readable(data)
-    kept = kept.squeeze([d for d, n in data.sizes.items() if n == 1 and d != "step_number"])
+    need, aim = need_of(data), objective_of(data)
+    choose.check_has(data, PICTURE, (need, aim), ("step_number",))
+    kept = data.squeeze([d for d, n in data.sizes.items() if n == 1 and d != "step_number"])
     dims = [str(dim) for dim in kept.sizes if dim != "step_number"]
-    if len(dims) > 1:
-        choose.check_dimensions(kept, picture, ("step_number", dims[0]))
+    choose.check_dimensions(kept, PICTURE, ("step_number", *dims[:1]))
     stairs = [
         (", ".join(filter(None, (words, own))), steps)
         for words, part in choose.panels(kept, dims)
@@ -64,50 +58,44 @@ def staircase(data: xr.Dataset, days: float | None = None) -> Figure:
         if steps.sizes["step_number"]
     ]
     if not stairs:
-        raise refusal(picture, "the data have no stairs: no plan is legal.")
+        raise refusal(PICTURE, "the data have no stairs: no plan is legal.")
     if len(stairs) > MOST:
-        raise refusal(picture, f"shows {MOST} staircases at most; the data have {len(stairs)}.")
-    made = style.figure(choose.title(data, _title(data)), _finding(stairs), 5.6)
-    axes = made.subplots()
-    ends = _limits(kept, axes)
+        raise refusal(PICTURE, f"shows {MOST} staircases at most; the data have {len(stairs)}.")
+    head = f"{words_of(data, aim)} against {words_of(data, need)}"
+    title = choose.title(data, head[:1].upper() + head[1:])
+    made = style.figure(title, _finding(stairs, need, aim), 5.6)
+    axes, limit = made.subplots(), choose.capacity(data)
+    scale, unit = style.human((data[need] if limit is None else limit).values, unit_of(data, need))
+    end = _limits(axes, kept, limit, scale)
     if days is not None:
-        _deadline(axes, kept, days, picture)
-    taken = _capacities(axes, kept, ends, [points for _, points in stairs])
-    for (name, points), colour in zip(stairs, style.COLOURS, strict=False):
-        _stairs(axes, points, name, colour, ends[1])
-        if len(stairs) <= NAMED:
-            _plans(axes, points, taken)
-    axes.set(xlabel=_axis_words(kept)[0], ylabel=_axis_words(kept)[1])
+        _deadline(axes, kept, days)
+    for (name, steps), colour in zip(stairs, style.COLOURS, strict=False):
+        memory, times = steps[need].values / scale, steps[aim].values
+        look: dict[str, Any] = {"where": "post", "color": colour, "linewidth": 1.6}
+        axes.step([*memory, end], [*times, times[-1]], label=name or "_", **look)
+        axes.plot(memory, times, "o", color=colour, markersize=4)
+    axes.set_xlabel(style.with_unit(label_of(data, need), unit.strip("1")))
+    axes.set_ylabel(style.with_unit(label_of(data, aim), unit_of(data, aim).strip("1")))
     style.grid(axes)
-    if len(stairs) > 1:
-        longest = max(len(name) for name, _ in stairs)
-        columns = max(1, min(4, LETTERS // (longest + 6)))
-        made.legend(loc="outside lower center", ncols=columns)
+    band = [Patch(color=style.PALE, alpha=0.5, label=margin_of(data).band)]
+    style.legend(made, columns=4, extra=band if limit is not None and margin_of(data).error else ())
+    made.draw_without_rendering()
+    taken: list[labels.Box] = []
+    own = np.unique([] if limit is None else limit.values)
+    _capacities(axes, kept, {float(own[0]): systems.BASE} if len(own) == 1 else {}, scale, taken)
+    if len(stairs) <= NAMED:
+        for _, steps in stairs:
+            _plans(axes, steps, scale, taken)
+    if limit is not None and "system.hbm_capacity" in roles(kept).get("resources", {}):
+        _capacities(axes, kept, _real(kept), scale, taken)
     return made
 
 
-def _finding(stairs: Sequence[tuple[str, xr.Dataset]]) -> str:
-    """Return the best time in the memory of the machine, and what all that is of use would save."""
-    said = []
-    for name, points in stairs[:MOST_SAID]:
-        need, aim = need_of(points), objective_of(points)
-        unit = f" {unit_of(points, need)}".replace(" 1", "")
-        memory, times = points[need].values, points[aim].values
-        limit = choose.capacity(points)
-        own = float(limit.max()) if limit is not None else float(memory[0])
-        start = max(0, int(np.searchsorted(memory, own, side="right")) - 1)
-        saved = 1.0 - float(times[-1]) / float(times[start])
-        head, best = f"{name}: " if name else "", amount(float(times[start]), unit_of(points, aim))
-        more = f"; {memory[-1]:.3g}{unit} would save {percent(saved, 1)}" if saved > 0 else ""
-        if memory[0] > own:
-            said.append(f"{head}nothing fits below {memory[0]:.3g}{unit}")
-        else:
-            said.append(f"{head}{best} in {max(own, memory[0]):.4g}{unit}{more}")
-    return "; ".join(said)
-
-
-def _each(part: xr.Dataset) -> list[tuple[str, xr.Dataset]]:
+def _each(part: xr.Dataset) -> list[Stairs]:
     """Return the staircases that lie one after another, told apart by the steps' coordinates."""
+    need = need_of(part)
+    held = np.isfinite(part[objective_of(part)].values) & np.isfinite(part[need].values)
+    part = part.isel(step_number=np.flatnonzero(held))
     names = [
         str(name)
         for name, values in part.coords.items()
@@ -116,188 +104,91 @@ def _each(part: xr.Dataset) -> list[tuple[str, xr.Dataset]]:
     ]
     words = [choose.coordinate_words(part, names, i) for i in range(part.sizes["step_number"])]
     return [
-        (own, _points(part.isel(step_number=[i for i, said in enumerate(words) if said == own])))
+        (
+            own,
+            part.isel(step_number=[i for i, said in enumerate(words) if said == own]).sortby(need),
+        )
         for own in dict.fromkeys(words)
     ]
 
 
-def _points(part: xr.Dataset) -> xr.Dataset:
-    """Return the steps of one staircase in the order of their memory."""
-    need = need_of(part)
-    held = np.isfinite(part[objective_of(part)].values) & np.isfinite(part[need].values)
-    return part.isel(step_number=np.flatnonzero(held)).sortby(need)
+def _finding(stairs: Sequence[Stairs], need: str, aim: str) -> str:
+    """Return the best time in the memory of the machine, and what all that is of use would save."""
+    said = []
+    for name, steps in stairs[:SAID]:
+        unit, memory, times = unit_of(steps, need), steps[need].values, steps[aim].values
+        limit = choose.capacity(steps)
+        own = float(limit.max()) if limit is not None else float(memory[0])
+        head = f"{name}: " if name else ""
+        if memory[0] > own:
+            said.append(f"{head}nothing fits below {amount(memory[0], unit)}")
+            continue
+        best = float(times[np.searchsorted(memory, own, side="right") - 1])
+        saved = 1.0 - float(times[-1]) / best
+        more = f"; {amount(memory[-1], unit)} would save {percent(saved, 1)}" if saved > 0 else ""
+        said.append(f"{head}{amount(best, unit_of(steps, aim))} in {amount(own, unit)}{more}")
+    return "; ".join(said)
 
 
-def _readable(data: xr.Dataset) -> xr.Dataset:
-    """Return the data with what plans need, and what there is of it, in units a person reads."""
-    need, limit = need_of(data), choose.capacity(data)
-    shown = data[need] if limit is None else limit
-    scale, unit = style.human(shown.values, unit_of(data, need))
-    about = {"units": unit or "1"}
-    found = data.assign({need: (data[need] / scale).assign_attrs(data[need].attrs | about)})
-    if limit is None:
-        return found
-    return found.assign({f"{need}_limit": (limit / scale).assign_attrs(about | {"scale": scale})})
-
-
-def _title(data: xr.Dataset) -> str:
-    """Return what the picture is called where the data have no title."""
-    aim, need = words_of(data, objective_of(data)), words_of(data, need_of(data))
-    return f"{aim[0].upper()}{aim[1:]} against {need}"
-
-
-def _axis_words(data: xr.Dataset) -> tuple[str, str]:
-    """Return what stands on the two axes."""
-    need, aim = need_of(data), objective_of(data)
-    unit = unit_of(data, need)
-    across = style.with_unit(label_of(data, need), unit.strip("1"))
-    return across, style.with_unit(label_of(data, aim), unit_of(data, aim).strip("1"))
-
-
-def _limits(data: xr.Dataset, axes: Axes) -> tuple[float, float]:
-    """Set the axes to the steps and the machine searched, with room for names; return x's ends."""
-    memory, times = data[need_of(data)].values, data[objective_of(data)].values
+def _limits(axes: Axes, data: xr.Dataset, limit: xr.DataArray | None, scale: float) -> float:
+    """Set the axes to the steps and the machine searched, with room for names; return x's end."""
+    memory, times = data[need_of(data)].values / scale, data[objective_of(data)].values
     memory, times = memory[np.isfinite(memory)], times[np.isfinite(times)]
-    limit = choose.capacity(data)
-    most = [
-        memory.max(initial=1.0),
-        *([] if limit is None else [float(limit.max())]),
-    ]
-    low, high = float(memory.min(initial=most[0])), float(max(most))
+    low = float(memory.min())
+    high = float(max(memory.max(), 0.0 if limit is None else float(limit.max()) / scale))
     room = 0.06 * (high - low) or 1.0
     ends = (max(0.0, low - room), high + 2.5 * room)
-    axes.set_yscale("log")
     if low > 0 and high / low > WIDE:
         ends = (low / 1.2, high * 1.5)
         style.powers_of_two(axes.xaxis, *ends)
-    axes.set(xlim=ends)
-    if len(times):
-        spread = float(times.max() / times.min())
-        axes.set_ylim(times.min() / spread**0.08 / 1.02, times.max() * spread**0.32 * 1.05)
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0)))
-    axes.yaxis.set_major_formatter(FuncFormatter(style.count))
-    axes.yaxis.set_minor_formatter(NullFormatter())
-    return ends
+    style.few_of_a_decade(axes.yaxis, (1.0, 1.5, 2.0, 3.0, 5.0, 7.0))
+    spread = float(times.max() / times.min())
+    axes.set(xlim=ends, ylim=(times.min() / spread**0.08 / 1.02, times.max() * spread**0.32 * 1.05))
+    return ends[1]
 
 
-def _stairs(axes: Axes, points: xr.Dataset, name: str, colour: str, end: float) -> None:
-    memory, times = points[need_of(points)].values, points[objective_of(points)].values
-    axes.step(
-        np.append(memory, end),
-        np.append(times, times[-1]),
-        where="post",
-        color=colour,
-        label=name or None,
-        linewidth=1.6,
-    )
-    axes.plot(memory, times, "o", color=colour, markersize=4)
-
-
-def _plans(axes: Axes, points: xr.Dataset, taken: list[Box]) -> None:
+def _plans(axes: Axes, steps: xr.Dataset, scale: float, taken: list[labels.Box]) -> None:
     """Write the plan beside every step that leaves room for it."""
-    for i in range(points.sizes["step_number"]):
-        point = points.isel(step_number=i)
-        words = _plan_words(point)
-        memory, time = float(point[need_of(point)]), float(point[objective_of(point)])
-        left, low = (
-            float(fraction(axes, side, np.array([value]))[0])
-            for side, value in (("x", memory), ("y", time))
-        )
-        wide, high = extent(axes, words, SIZE)
-        beside = left + wide < 1
-        if not beside and i < points.sizes["step_number"] - 1:
-            continue  # below it runs the next stair
-        left, low = (left, low) if beside else (1 - wide, low - high)
-        box = (left, low, left + wide, low + high)
-        if any(touch(box, other) for other in taken):
-            continue
-        taken.append(box)
-        axes.annotate(
-            words,
-            (memory if beside else axes.get_xlim()[1], time),
-            xytext=(5, 4) if beside else (-10, -4),
-            textcoords="offset points",
-            ha="left" if beside else "right",
-            va="bottom" if beside else "top",
-            fontsize=SIZE,
-            zorder=7,
-            path_effects=[withStroke(linewidth=2.5, foreground="white")],
-        )
+    look: Any = {"zorder": 7, "path_effects": [withStroke(linewidth=2.5, foreground="white")]}
+    for i in range(steps.sizes["step_number"]):
+        point = steps.isel(step_number=i)
+        fields = [n for n in split_fields(point) if int(point[n]) > 1 or not optional(point, n)]
+        words = fields_words(point, plan_numbers(point), fields)
+        at = (float(point[need_of(point)]) / scale, float(point[objective_of(point)]))
+        labels.place(axes, taken, words, [at], ((5.0, 10.0),), sides=(1.0,), **look)
 
 
-def _plan_words(point: xr.Dataset) -> str:
-    """Return a plan in a few letters."""
-    fields = [n for n in split_fields(point) if int(point[n]) > 1 or not optional(point, n)]
-    return fields_words(point, plan_numbers(point), fields)
+def _real(data: xr.Dataset) -> dict[float, str]:
+    """Return the memory of accelerators of the catalogue, each in its usual size."""
+    found: dict[str, float] = {}
+    for name, capacity in training_capacities(data.attrs.get("estimator") == "training").items():
+        found.setdefault(name.partition("-")[0], capacity)
+    return {c: ", ".join(n for n in found if found[n] == c) for c in found.values()}
 
 
 def _capacities(
-    axes: Axes, data: xr.Dataset, ends: tuple[float, float], stairs: list[xr.Dataset]
-) -> list[Box]:
-    """Draw how much memory real systems have, and how much the machine searched may fill.
-
-    Returns: where their names stand.
-    """
-    limit, unit = choose.capacity(data), unit_of(data, need_of(data)).strip("1")
-    lines: dict[float, list[str]] = {}
-    if limit is not None and "system.hbm_capacity" in roles(data).get("resources", {}):
-        scale = float(limit.attrs["scale"])
-        there = REPORTED if data.attrs.get("estimator") == "training" else choose.REAL
-        for words, known in there.items():
-            size = float(device(known).hbm_capacity) / scale
-            lines.setdefault(size, []).append(f"capacity of the {words}")
-    searched = np.unique(limit.values) if limit is not None else np.array([])
-    own = float(searched[0]) if len(searched) == 1 else None
-    if own is not None:
-        real = "" if moved(data) else real_system(machine_of(data))
-        shared = [] if real else lines.get(own, [])
-        lines[own] = [f"this machine, the {real}" if real else "this machine", *shared]
-    taken: list[Box] = []
-    for place, said in sorted(lines.items(), key=lambda line: line[0] != own):
-        if ends[0] < place < ends[1]:
-            mine = place == own
-            margin = margin_of(data)
-            if mine and margin.error:
-                axes.axvspan(*margin.doubtful(place), color=style.PALE, alpha=0.5, zorder=0)
-                said = [*said, margin.band]
-            words = f"{place:.4g} {unit} ({'; '.join(said)})"
-            above = _low(axes, stairs, place)
-            along = float(fraction(axes, "x", np.array([place]))[0])
-            aside, tall = shares(axes, 10.0, 6.0 * len(words))
-            low = 0.985 - tall if above else 0.015
-            box = (along - aside, low, along + aside, low + tall)
-            if any(touch(box, other) for other in taken):
-                continue  # a line without a name says nothing
-            axes.axvline(place, color=style.GREY, linestyle="-" if mine else "--", linewidth=1)
-            style.note(
-                axes,
-                place,
-                0.985 if above else 0.015,
-                words,
-                rotation=90,
-                va="top" if above else "bottom",
-                transform=axes.get_xaxis_transform(),
-            )
-            taken.append(box)
-    return taken
+    axes: Axes, data: xr.Dataset, there: dict[float, str], scale: float, taken: list[labels.Box]
+) -> None:
+    """Draw what there is of memory, each a line where its name has room."""
+    margin, (low, high) = margin_of(data), axes.get_ylim()
+    box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1.0}
+    for capacity, words in there.items():
+        place, mine = capacity / scale, words == systems.BASE
+        said = f"{amount(capacity, unit_of(data, need_of(data)))}: {words}"
+        if mine and margin.error:
+            axes.axvspan(*margin.doubtful(place), color=style.PALE, alpha=0.5, zorder=0)
+        ends = [(place, high**t * low ** (1.0 - t)) for t in (0.72, 0.6, 0.3)]
+        if labels.place(axes, taken, said, ends, turns=(90,), bbox=box) or mine:
+            dash = "-" if mine else "--"
+            axes.axvline(place, color=style.GREY, linestyle=dash, linewidth=1, zorder=1)
 
 
-def _low(axes: Axes, stairs: list[xr.Dataset], place: float) -> bool:
-    """Return whether the stairs have come down, at a memory, to the lower half of the picture."""
-    reached = [float(s[objective_of(s)].where(s[need_of(s)] <= place).min()) for s in stairs]
-    held = [time for time in reached if np.isfinite(time)]
-    if not held:
-        return False
-    low, high = np.log(axes.get_ylim())
-    return bool((np.log(np.mean(held)) - low) / (high - low) < 0.5)
-
-
-def _deadline(axes: Axes, data: xr.Dataset, days: float, picture: str) -> None:
-    choose.check_has(data, picture, ("training_days",))
+def _deadline(axes: Axes, data: xr.Dataset, days: float) -> None:
+    choose.check_has(data, PICTURE, ("training_days",))
     # days are in proportion to step time, whatever the plan
     ratio = (data[objective_of(data)] / data.training_days).values
     if np.nanmax(ratio) > np.nanmin(ratio) * (1 + ALIKE):
-        raise refusal(picture, "days: take another step time on each staircase; draw one of them.")
+        raise refusal(PICTURE, "days: take another step time on each staircase; draw one of them.")
     step = days * float(np.nanmin(ratio))
     axes.axhline(step, color=style.VERMILION, linewidth=1.2, linestyle=":")
     low, high = axes.get_ylim()

@@ -1,30 +1,23 @@
-"""Pipeline schedules side by side: what a step is spent on, and how full its devices are."""
-
-from typing import Any
+"""Pipeline schedules side by side, and the stages of one: what a step is spent on, and memory."""
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from jaxroof.errors import listing, refusal
-from jaxroof.units import seconds, size
+from jaxroof.units import percent, seconds, size
+from jaxroof.views.plots import bars, style
 from jaxroof.views.plots import select as choose
-from jaxroof.views.plots import style
+from jaxroof.views.plots.colours import MEMORY, TIMES
 from jaxroof.views.text.schedule import best_of, gap, rows
 
 PARTS = {  # of a step, in the order they are stacked: words, colour
     "busy_time": ("computing, and sends that nothing hides", style.BLUE),
     "bubble_time": ("idle", style.PALE),
     "data_time": ("data-parallel messages", style.GREEN),
+    "update_time": ("update", style.BROWN),  # of an estimator that has it
 }
-UPDATE = {"update_time": ("update", style.BROWN)}  # of an estimator that has it
-PICTURE = "schedules"
-HIGH = 0.66  # of a row
-PALE = 0.45  # of what does not fit
-INSIDE = 0.4  # of the axis: a bar so long has its words inside
-BESIDE: dict[str, Any] = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}
 
 
 @style.drawn
@@ -34,24 +27,40 @@ def schedules(data: xr.Dataset) -> Figure:
     A schedule that does not fit is drawn paler; its memory lies beyond the line of the capacity.
     Raises: InputError for data that are not those of schedules, or where none allows the plan.
     """
-    choose.check_has(data, PICTURE, ("step_time", "memory", *PARTS), ("schedule", "device"))
-    if not rows(data):
-        raise refusal(PICTURE, "no schedule allows the plan")
-    high = 2.8 + 0.5 * len(rows(data))
-    made = style.figure(choose.title(data, "Pipeline schedules"), _finding(data), high)
+    needed = ("step_time", "memory", *list(PARTS)[:3])
+    choose.check_has(data, "schedules", needed, ("schedule", "device"))
+    found = sorted(rows(data), key=lambda row: not bool(row[1].memory_fits))
+    if not found:
+        raise refusal("schedules", "no schedule allows the plan")
+    title = choose.title(data, "Pipeline schedules")
+    made = style.figure(title, _best(data), 2.4 + 0.5 * len(found))
     left, right = made.subplots(1, 2, sharey=True, width_ratios=(3, 2))
-    _times(left, data)
-    _memory(right, data)
-    parts = PARTS | (UPDATE if "update_time" in data else {})
-    handles = [Patch(color=colour, label=words) for words, colour in parts.values()]
-    handles.append(Patch(color=style.GREY, label="fullest device; white line: the leanest"))
-    if not all(bool(row.memory_fits) for _, row in rows(data)):
-        handles.append(Patch(color=style.GREY, alpha=PALE, label="pale: does not fit"))
-    made.legend(handles=handles, loc="outside lower center", ncols=2)
+    scale, unit = style.human(data.step_time.values, "s")
+    parts = {
+        words: (np.array([float(row[part].mean()) / scale for _, row in found]), colour)
+        for part, (words, colour) in PARTS.items()
+        if part in data
+    }
+    said = [seconds(float(row.step_time)) for _, row in found]
+    fits = [bool(row.memory_fits) for _, row in found]
+    bars.stacked(left, parts, said, fits=fits)
+    left.set_xlabel(style.with_unit("step time", unit))
+    least = np.array([float(row.memory.min()) for _, row in found])
+    most = np.array([float(row.memory.max()) for _, row in found])
+    needs = {
+        "leanest device": (least, style.GREY),
+        "fullest device": (most - least, style.PALE),
+    }
+    bars.memory(right, needs, float(data.memory_limit), there="usable")
+    bars.names(left, [name for name, _ in found])
+    extra: list[Patch] = []
+    if not all(fits):
+        extra = [Patch(color=style.GREY, alpha=bars.PALE, label="pale: does not fit")]
+    style.legend(made, extra=extra)
     return made
 
 
-def _finding(data: xr.Dataset) -> str:
+def _best(data: xr.Dataset) -> str:
     """Return the best schedule that fits, by how much, and what does not fit."""
     best, found = best_of(data), rows(data)
     full = [name for name, row in found if not bool(row.memory_fits)]
@@ -66,58 +75,39 @@ def _finding(data: xr.Dataset) -> str:
     return f"Best: {best}, {seconds(time)}{longer}{out}"
 
 
-def _paler(found: list[tuple[str, xr.Dataset]]) -> list[float]:
-    return [1.0 if bool(row.memory_fits) else PALE for _, row in found]
+@style.drawn
+def stages(data: xr.Dataset) -> Figure:
+    """Return a bar a stage of the seconds that it works and idles, and one of its memory.
 
-
-def _ordered(data: xr.Dataset) -> list[tuple[str, xr.Dataset]]:
-    """Return the schedules from the bottom up: the best that fits stands on top."""
-    found = rows(data)[::-1]
-    found.sort(key=lambda row: bool(row[1].memory_fits))
-    return found
-
-
-def _times(axes: Axes, data: xr.Dataset) -> None:
-    """Draw what each step is spent on, with the step time beside it."""
-    found = _ordered(data)
-    names = [name for name, _ in found]
-    scale, unit = style.human(data.step_time.values, "s")
-    start = np.zeros(len(found))
-    parts = PARTS | (UPDATE if "update_time" in data else {})
-    for part, (_, colour) in parts.items():
-        widths = np.array([float(row[part].mean()) / scale for _, row in found])
-        bars = axes.barh(names, widths, left=start, color=colour, height=HIGH)
-        for bar, alpha in zip(bars, _paler(found), strict=True):
-            bar.set_alpha(alpha)
-        start += widths
-    for place, (_, row) in enumerate(found):
-        _beside(axes, float(start[place]), place, seconds(float(row.step_time)))
-    axes.set_xlim(0.0, 1.3 * float(start.max()))
-    axes.set_xlabel(style.with_unit("step time", unit))
-    style.grid(axes, "x")
-
-
-def _memory(axes: Axes, data: xr.Dataset) -> None:
-    """Draw what the fullest and the leanest device need under each schedule, and the capacity."""
-    found, limit = _ordered(data), float(data.memory_limit)
-    scale, unit = style.human(np.append(data.memory.values.ravel(), limit), "B")
-    top = max(float(np.nanmax(data.memory.values)), limit) / scale
-    for place, ((_, row), alpha) in enumerate(zip(found, _paler(found), strict=True)):
-        most, least = (float(end) / scale for end in (row.memory.max(), row.memory.min()))
-        axes.barh(place, most, color=style.GREY, height=HIGH, alpha=alpha)
-        axes.vlines(least, place - HIGH / 2, place + HIGH / 2, color="white", linewidth=2)
-        words = size(float(row.memory.max()), "B")
-        if most > INSIDE * top:
-            axes.annotate(words, (0.0, place), color="white", **BESIDE)
-        else:
-            _beside(axes, most, place, words)
-    axes.axvline(limit / scale, color=style.BLACK, linewidth=1.4, linestyle="--")
-    axes.set_xlim(0.0, 1.08 * top)
-    axes.set_title(f"dashed: usable {size(limit, 'B')}")
-    axes.set_xlabel(style.with_unit("memory of a device", unit))
-    style.grid(axes, "x")
-
-
-def _beside(axes: Axes, x: float, place: float, words: str) -> None:
-    """Write words to the right of a bar."""
-    axes.annotate(words, (x, place), **BESIDE)
+    Raises: InputError for data that are not the stages of one plan.
+    """
+    needed = ("busy_share", "idle_share", "step_time", "memory", "memory_limit")
+    choose.check_has(data, "stages", needed, ("stage",))
+    choose.check_dimensions(data, "stages", ("stage",))
+    idle, held, limit = data.idle_share.values, data.memory.values, float(data.memory_limit)
+    most, full, step = int(idle.argmax()), int(held.argmax()), float(data.step_time)
+    fits = "fits" if held[full] <= limit else "does not fit"
+    found = (
+        f"A step takes {seconds(step)}; stage {data.stage.values[most]} idles "
+        f"the most, {percent(idle[most])} of it; stage {data.stage.values[full]} is the fullest, "
+        f"{size(held[full], 'B')} of {size(limit, 'B')}: it {fits}"
+    )
+    title = choose.title(data, "The stages of a pipeline")
+    made = style.figure(title, found, 2.1 + 0.45 * data.sizes["stage"])
+    left, right = made.subplots(1, 2, sharey=True)
+    scale, unit = style.human(np.array([step]), "s")
+    parts = {
+        "works and sends": (data.busy_share.values * step / scale, TIMES["compute"]),
+        "idles": (idle * step / scale, TIMES["idle"]),
+    }
+    bars.stacked(left, parts, inside=True, room=1.02)
+    left.set_xlabel(style.with_unit("one step", unit))
+    weights = data.weights.values if "weights" in data else np.zeros(len(held))
+    needs = {
+        "weights": (weights, MEMORY["weights"]),
+        "gradients, states, activations": (held - weights, MEMORY["activations"]),
+    }
+    bars.memory(right, needs, limit)
+    bars.names(left, [f"stage {number}" for number in data.stage.values])
+    style.legend(made, columns=4)
+    return made

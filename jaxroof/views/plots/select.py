@@ -33,6 +33,24 @@ def named_dimensions(data: xr.Dataset) -> list[str]:
     return [*(dim for dim in NAMED if dim in texts), *(dim for dim in texts if dim not in NAMED)]
 
 
+def number_dimensions(data: xr.Dataset) -> list[str]:
+    """Return the dimensions along which numbers move."""
+    found = [str(dim) for dim in data.sizes if dim not in named_dimensions(data)]
+    tied = {dim: linked_coordinates(data, dim) for dim in found}
+    return [d for d in found if tied[d] and all(data[n].dtype.kind in "if" for n in tied[d])]
+
+
+def ordered_dimensions(data: xr.Dataset) -> list[str]:
+    """Return all dimensions, those over names first."""
+    named = named_dimensions(data)
+    return [*named, *(str(dim) for dim in data.sizes if dim not in named)]
+
+
+def axis_words(data: xr.Dataset, dim: str) -> str:
+    """Return what an axis is along, in words."""
+    return "accelerators" if dim == "gpus" else words_of(linked_coordinates(data, dim)[0])
+
+
 def check_has(
     data: xr.Dataset, picture: str, variables: Sequence[str] = (), dims: Sequence[str] = ()
 ) -> None:
@@ -247,6 +265,8 @@ def coordinate_words(data: xr.Dataset, names: Sequence[str], index: int) -> str:
             said.append(str(value))
         elif name == "gpus":
             said.append(f"{value:,.0f} accelerators")
+        elif unit in (*COUNTED, "sample") and float(value).is_integer():
+            said.append(f"{words_of(name)} {value:,.0f}")
         else:
             said.append(f"{words_of(name)} {amount(float(value), unit)}")
     return ", ".join(said)

@@ -1,9 +1,10 @@
 """What all pictures share: colours, axes in powers of two, units on labels, what does not fit."""
 
 import functools
+import io
 import re
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ParamSpec
 
 import matplotlib as mpl
@@ -12,13 +13,12 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
+from PIL import Image
 
 from jaxroof.analyses.result_metadata import label_of, parts_of
 from jaxroof.views.plots import colours
-from jaxroof.views.plots.dots import png_of
 
 Given = ParamSpec("Given")
 
@@ -46,6 +46,7 @@ BARRED: dict[str, Any] = {**UNFIT, "facecolor": "#E4DCEB", "edgecolor": "#9A86AC
 KEPT = "\u00a0"  # a space at which no line ends
 UNIT = re.compile(r"(?<=\d) (?=[A-Za-z%])|(?<=\bx) (?=\d)|(?<=\d) (?=x )")
 PREFIXES = {15: "P", 12: "T", 9: "G", 6: "M", 3: "k", 0: ""}
+VECTORS = 1_500_000  # bytes of vector graphics in a page; a picture of more is in dots
 DOTS = 150  # pixels an inch
 WIDE = 8.0  # inches
 HIGH = 4.5  # inches: with the width, the shape of a slide
@@ -55,6 +56,7 @@ LEAST = 9.0  # points that letters have at least where a picture takes half the 
 LINE = 1.25  # height of a line of words, of the size of its letters
 HEAD, TITLE = 11.5, 12.5  # points of the title, and of what is found
 WRAP, WRAP_BOLD = 86, 70  # letters in a line of them
+LEGEND = 92  # letters in a line of a legend
 MARGIN = 7.0  # points above the title
 TYPE: Any = {
     "font.size": TEXT,
@@ -89,6 +91,26 @@ def drawn(picture: Callable[Given, Figure]) -> Callable[Given, Figure]:
     return with_type
 
 
+def png_of(figure: Figure, **more: Any) -> bytes:
+    """Return a picture as a PNG file of 256 colours: it looks the same, in a third of the bytes."""
+    drawn, few = io.BytesIO(), io.BytesIO()
+    figure.savefig(drawn, format="png", **more)
+    with Image.open(drawn) as every:
+        apart = every.info["dpi"]  # dots an inch, which the palette would lose
+        every.convert("RGB").quantize(256).save(few, format="PNG", optimize=True, dpi=apart)
+    return few.getvalue()
+
+
+def embedded(figure: Figure) -> tuple[str, bytes]:
+    """Return a picture as (media type, content) for a page: vectors where these are small."""
+    stream = io.BytesIO()
+    with mpl.rc_context({"svg.hashsalt": "jaxroof"}):  # the same picture is the same text
+        figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
+    if stream.tell() <= VECTORS:
+        return "image/svg+xml", stream.getvalue()
+    return "image/png", png_of(figure, dpi=200)
+
+
 class Picture(Figure):
     """A figure that a notebook shows by itself, without any setting up."""
 
@@ -114,6 +136,19 @@ def figure(title: str, finding: str = "", height: float = HIGH) -> Figure:
         top -= _tall(found, TITLE) / (72 * height)
     made.set_layout_engine("constrained", rect=(0.0, 0.0, 1.0, top))
     return made
+
+
+def panels(
+    title: str, finding: str, count: int, high: float, across: int = 2, **more: Any
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure of some panels, ``across`` in a row, and its panels."""
+    across = min(across, count)
+    down = -(-count // across)
+    made = figure(title, finding, max(HIGH, 1.4 + high) if down == 1 else 1.4 + high * down)
+    cells = made.subplots(down, across, squeeze=False, **more).ravel().tolist()
+    for spare in cells[count:]:
+        spare.remove()
+    return made, cells[:count]
 
 
 def _tall(words: str, size: float) -> float:
@@ -192,6 +227,14 @@ def powers_of_two(axis: Axis, least: float, most: float, labels: int = 14) -> No
     axis.set_major_formatter(FuncFormatter(count))
 
 
+def few_of_a_decade(axis: Axis, steps: Sequence[float] = (1.0, 2.0, 5.0)) -> None:
+    """Set an axis to logarithms with round numbers at it: 1, 2, 5, 10."""
+    _scale(axis, base=10)
+    axis.set_major_locator(LogLocator(subs=steps))
+    axis.set_major_formatter(FuncFormatter(count))
+    axis.set_minor_locator(NullLocator())
+
+
 def sizes_axis(axes: Axes, sizes: np.ndarray, labels: int = 14, right: float = 1.25) -> None:
     """Set the x axis to cluster sizes in powers of two, with a little room on both sides."""
     least, most = float(np.min(sizes)), float(np.max(sizes))
@@ -233,9 +276,18 @@ def with_unit(words: str, unit: str) -> str:
     return f"{words} [{unit}]" if unit else words
 
 
-def ordered(entries: dict[str, Line2D], names: Sequence[str]) -> dict[str, Line2D]:
-    """Return the entries of a legend in the order of the names."""
-    return {name: entries[name] for name in names if name in entries}
+def legend(made: Figure, cells: Iterable[Axes] = (), columns: int = 3, **more: Any) -> None:
+    """Put one legend of all that is labelled below the panels, each entry once."""
+    entries: dict[str, Any] = {}
+    for axes in cells or made.axes:
+        handles, words = axes.get_legend_handles_labels()
+        entries |= dict(zip(words, handles, strict=True))
+    entries |= {str(extra.get_label()): extra for extra in more.pop("extra", ())}
+    if entries:
+        wide = max(len(line) for words in entries for line in words.split("\n"))
+        columns = max(1, min(columns, len(entries), LEGEND // (wide + 6)))
+        where: Any = {"loc": "outside lower center", "ncols": columns, **more}
+        made.legend(entries.values(), entries.keys(), **where)
 
 
 def grid(axes: Axes, axis: Any = "both") -> None:

@@ -45,6 +45,7 @@ LEAST = 1e-4  # change below which there is no bar
 ALIKE = 0.02  # of the longest bar: changes that differ by less look the same
 BESIDE = 0.2  # of the longest bar: the room that a number takes
 WORDED = 2.0  # times as much: below it is called per cent more
+OUTLINE: Any = {"edgecolor": style.BLACK, "linewidth": 0.9, "linestyle": "--"}
 PALE = 0.45  # of bars for less of a parameter
 
 
@@ -61,6 +62,11 @@ class Bar(NamedTuple):
     def longest(self) -> float:
         """Return the largest change that there is."""
         return float(np.nanmax(np.abs([self.less, self.more]), initial=0.0))
+
+    def differs(self, longest: float) -> bool:
+        """Return whether today's plan, kept, would do otherwise."""
+        apart = np.abs([self.kept_less - self.less, self.kept_more - self.more])
+        return bool((apart > ALIKE * longest).any())
 
 
 @style.drawn
@@ -88,7 +94,12 @@ def tornado(data: xr.Dataset) -> Figure:
     looks = colours_of(known)
     for place, bar in enumerate(shown):
         _draw(axes, place, bar, shown[-1].longest, looks.get(known.of.get(bar.path, ""), OTHER))
-    _finish(axes, data, shown)
+    axes.set_yticks(range(len(shown)), [_words(bar, machine_of(data)) for bar in shown])
+    axes.axvline(0.0, color=style.BLACK, linewidth=0.9, zorder=4)
+    axes.margins(x=0.16)
+    ways = "{} to the left, {} to the right".format(*_ways(data))
+    axes.set_xlabel(f"change of the {_of(data)} [%]: {ways}")
+    style.grid(axes, "x")
     _legend(made, shown, words, known)
     return made
 
@@ -184,33 +195,20 @@ def _slopes(data: xr.Dataset) -> tuple[list[Bar], tuple[str, str]]:
 
 
 def _draw(axes: Axes, place: int, bar: Bar, longest: float, colour: str) -> None:
-    sides = ((bar.less, bar.kept_less, PALE), (bar.more, bar.kept_more, 1.0))
-    for change, kept, alpha in sides:
+    """Draw both sides of a bar, with numbers at its ends, and outlines of today's plan."""
+    for change, kept, alpha in ((bar.less, bar.kept_less, PALE), (bar.more, bar.kept_more, 1.0)):
+        ends = [100 * value for value in (change, kept) if np.isfinite(value)]
         if np.isfinite(change):
             axes.barh(place, 100 * change, height=0.62, color=colour, alpha=alpha, zorder=2)
         if np.isfinite(kept) and abs(kept - change) > ALIKE * longest:
-            outline: dict[str, Any] = {
-                "edgecolor": style.BLACK,
-                "linewidth": 0.9,
-                "linestyle": "--",
-            }
-            axes.barh(place, 100 * kept, height=0.62, fill=False, zorder=3, **outline)
-    ends = [100 * value for value in (bar.less, bar.more, bar.kept_less, bar.kept_more)]
-    for sign in (-1.0, 1.0):
-        said = [v for v in ends[:2] if np.isfinite(v) and sign * v > 100 * LEAST]
-        if said:
-            own = max(said, key=abs)
-            # an outline that ends where the number would stand has it behind
-            far = max((sign * v for v in ends if np.isfinite(v)), default=0.0)
-            near = ALIKE * 100 * longest < far - sign * own < BESIDE * 100 * longest
-            axes.annotate(
-                _signed(own),
-                (sign * far if near else own, place),
-                xytext=(4 * sign, 0),
-                textcoords="offset points",
-                ha="left" if sign > 0 else "right",
-                va="center",
-            )
+            axes.barh(place, 100 * kept, height=0.62, fill=False, zorder=3, **OUTLINE)
+        if np.isfinite(change) and abs(change) > LEAST:
+            sign = 1.0 if change > 0 else -1.0
+            far = max(ends, key=lambda value: sign * value)
+            near = abs(far - 100 * change) < BESIDE * 100 * longest  # an outline has it behind
+            end, side = (far if near else 100 * change, place), "left" if sign > 0 else "right"
+            look: Any = {"textcoords": "offset points", "ha": side, "va": "center"}
+            axes.annotate(_signed(100 * change), end, (4 * sign, 0), **look)
 
 
 def _signed(value: float) -> str:
@@ -222,39 +220,17 @@ def _signed(value: float) -> str:
     return f"{value:+,.0f} %" if abs(value) >= 100.0 else f"{value:+.2g} %"
 
 
-def _finish(axes: Axes, data: xr.Dataset, shown: list[Bar]) -> None:
-    names = [_words(bar, machine_of(data)) for bar in shown]
-    axes.set_yticks(range(len(shown)), names)
-    axes.axvline(0.0, color=style.BLACK, linewidth=0.9, zorder=4)
-    axes.margins(x=0.16)
-    less, more = _ways(data)
-    ways = f"{less} to the left, {more} to the right"
-    axes.set_xlabel(f"change of the {_of(data)} [%]: {ways}")
-    style.grid(axes, "x")
-
-
 def _legend(made: Figure, shown: list[Bar], words: tuple[str, str], known: Resources) -> None:
     there = {known.of.get(bar.path) for bar in shown}
     every, own = {**known.limits, CAPACITY: "HBM capacity"}, colours_of(known)
     if not any(path.endswith("hbm_capacity") for path in known.of):
         every[CAPACITY] = CAPACITY
-    handles = [
-        Patch(color=own[name], label=resource_words(said))
-        for name, said in every.items()
-        if name in there
-    ]
+    looks = {resource_words(said): own[name] for name, said in every.items() if name in there}
     if not there <= set(every):
-        handles.append(Patch(color=OTHER, label="of none of these"))
-    handles += [
-        Patch(facecolor=style.GREY, label=f"full colour: {words[1]}"),
-        Patch(facecolor=style.GREY, alpha=PALE, label=f"pale: {words[0]}"),
-    ]
-    if any(_differs(bar, shown[-1].longest) for bar in shown):
-        dashed: dict[str, Any] = {"facecolor": "none", "edgecolor": style.BLACK, "linestyle": "--"}
-        handles.append(Patch(label="today's plan kept", **dashed))
-    made.legend(handles=handles, loc="outside lower center", ncols=3)
-
-
-def _differs(bar: Bar, longest: float) -> bool:
-    pairs = ((bar.less, bar.kept_less), (bar.more, bar.kept_more))
-    return any(np.isfinite(kept) and abs(kept - own) > ALIKE * longest for own, kept in pairs)
+        looks["of none of these"] = OTHER
+    handles = [Patch(color=colour, label=said) for said, colour in looks.items()]
+    for alpha, side in ((1.0, f"full colour: {words[1]}"), (PALE, f"pale: {words[0]}")):
+        handles.append(Patch(facecolor=style.GREY, alpha=alpha, label=side))
+    if any(bar.differs(shown[-1].longest) for bar in shown):
+        handles.append(Patch(label="today's plan kept", facecolor="none", **OUTLINE))
+    style.legend(made, extra=handles)

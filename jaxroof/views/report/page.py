@@ -143,7 +143,7 @@ def _piece(said: Said) -> Markup:
 def _picture(data: xr.Dataset, title: str, said: str) -> Markup:
     """Return the picture of a result with its buttons, or why there is none."""
     try:
-        shape = importlib.import_module("jaxroof.views.plots.embedded")
+        shape = importlib.import_module("jaxroof.views.plots.style")
         kind, content = shape.embedded(picture(_titled(data)))
     except LACKING as error:
         return element("p", f"No picture: {_reason(error)}.", class_="note")

@@ -517,21 +517,6 @@ def test_sentences_tell_each_machine_its_reach() -> None:
     assert swept().threshold_80.dims == ("system",), "thresholds do not depend on the run"
 
 
-def test_picture_marks_thresholds_and_wall() -> None:
-    figure = jr.plot.draw(swept(), "frontier")
-    (axes,) = figure.axes
-    lines = [line for line in axes.lines if len(line.get_xdata()) == 23]
-    share = swept().relative_utilisation[1]
-    np.testing.assert_array_equal(lines[1].get_ydata(), share.where(share > 0.0))
-    marks = sorted(float(line.get_xdata()[0]) for line in axes.lines if line.get_marker() in "os")
-    expected = [*swept().threshold_80.values, *swept().threshold_50.values]
-    np.testing.assert_allclose(marks, sorted(expected))
-    upright = [line.get_xdata()[0] for line in axes.lines if [*line.get_ydata()] == [0, 1]]
-    np.testing.assert_allclose(upright, float(np.max(swept().wall)))
-    with pytest.raises(InputError, match="training_flops"):
-        jr.plot.draw(swept().isel(training_flops=0), "frontier")
-
-
 def test_newton_needs_no_more_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time has at most six kinks: ten more steps change nothing."""
     inputs = dataclasses.replace(run_of(), training_flops=np.geomspace(1e23, 1e33, 11))

@@ -1,10 +1,10 @@
 """Pictures draw what the datasets hold: lines, bars, marks, what does not fit, and the words."""
 
-import dataclasses
 import importlib
 import itertools
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,13 +13,17 @@ from matplotlib.collections import QuadMesh
 from matplotlib.text import Text
 
 import jaxroof as jr
+from jaxroof.analyses.result_metadata import parts_of
 from jaxroof.engine.grid.dataset import attributes, roles
 from jaxroof.errors import InputError
-from jaxroof.records import leaves
+from jaxroof.validation.steps import packaged_answers
 from jaxroof.views import plots
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
+from jaxroof.views.plots.step_accuracy import predicted_measured
+from jaxroof.views.text.tables import amount
 
+SWEEPS = Path(jr.__file__).parents[1] / "sweeps"
 SYSTEMS = ["a100-nvs4", "h200-nvs4", "h200-nvs8"]
 SIZES = [16, 64, 128, 256, 512, 1024]
 PLAN = {"data": 64, "tensor": 4, "pipeline": 8, "microbatch": 1, "fast_tensor": 4}
@@ -77,132 +81,136 @@ def assert_line(line, data, name):
     np.testing.assert_allclose(line.get_ydata(), kept[name])
 
 
-def test_days_are_a_line_a_system(one_d):
-    figure = plots.training_days(one_d)
+def said(figure):
+    """Return every text of a picture, its lines joined."""
+    return [" ".join(text.split()) for text in words(figure) if text.strip()]
+
+
+def ends(axes):
+    """Return where the bars of a picture end."""
+    return [bar.get_x() + bar.get_width() for bar in axes.containers[-1]]
+
+
+def test_days_are_a_line_a_system_and_what_never_fits_is_said(sizes):
+    figure = plots.draw(sizes)
+    assert [axes.get_title() for axes in figure.axes] == ["1d", "context"]
     drawn = lines(figure.axes[0])
     assert list(drawn) == SYSTEMS
     for name, line in drawn.items():
-        assert_line(line, one_d.sel(system=name), "training_days")
+        assert_line(line, sizes.sel(system=name, split="1d"), "training_days")
     assert hatched(figure.axes[0])
     assert figure.axes[0].get_yscale() == "log"
-    said = words(figure)
-    assert "nothing fits below 256" in said
-    assert "4×, 12× perfect scaling, a100-nvs4" in said
-    assert "1,024" in [text.get_text() for text in figure.axes[0].get_xticklabels()]
+    assert "nothing fits below 256" in words(figure)
+    last = sizes.training_days.isel(gpus=-1)
+    found = f"{float(last.min()):.4g} days with 1,024 accelerators: h200-nvs8, context; a100-nvs4"
+    assert any(one.startswith(found) for one in said(figure))
+    dashed = figure.axes[0].lines[len(drawn)].get_xydata()[[0, -1]]
+    days = float(sizes.training_days.sel(system="a100-nvs4", split="1d", gpus=512))
+    assert dashed.tolist() == [[512, days], [1024, days / 2]]
+    fits = (sizes.system != "a100-nvs4") & (sizes.split != "context")
+    figure = plots.lines(sizes.assign(feasible=sizes.feasible & fits))
+    assert "nothing fits at any size" in words(figure)
+    assert "does not fit: a100-nvs4" in said(figure)
 
 
-def test_perfect_scaling_starts_at_the_first_size_of_the_line_named(one_d):
-    def ends(figure):
-        dashed = [line for line in figure.axes[0].lines if line.get_color() == style.GREY]
-        return [line.get_xydata()[[0, -1]].tolist() for line in dashed]
-
-    days = one_d.training_days.sel(system="h200-nvs8", gpus=256).item()
-    figure = plots.training_days(one_d, reference="h200-nvs8", references=(4,))
-    assert ends(figure) == [[[256, pytest.approx(days / 4)], [1024, pytest.approx(days / 16)]]]
-    with pytest.raises(InputError, match=r"reference: h200-nvs9: .* Did you mean 'h200-nvs8'"):
-        plots.training_days(one_d, reference="h200-nvs9")
-
-
-def test_models_have_colours_of_their_own_and_no_perfect_scaling(one_d):
-    names = ["gpt3", "gpt3-1t", "vit-era5"]
-    data = one_d.assign_coords(system=names).rename(system="model")
-    figure = plots.training_days(data)
-    (axes,) = figure.axes
-    drawn = lines(axes)
-    assert list(drawn) == names
-    assert len({line.get_color() for line in drawn.values()}) == 3
-    assert style.GREY not in [line.get_color() for line in axes.lines]
-    assert not any("perfect scaling" in text for text in words(figure))
-    asked = plots.training_days(data, reference="gpt3", references=(1,))
-    assert "perfect scaling, gpt3" in words(asked)
-
-
-def test_splits_make_panels_and_what_never_fits_is_said(sizes):
-    never = sizes.where(sizes.system != "a100-nvs4").assign_coords(sizes.coords)
-    never["feasible"] = sizes.feasible & (sizes.system != "a100-nvs4")
-    never["feasible"] = never.feasible & (sizes.split != "context")
-    figure = plots.training_days(never)
-    first, second = figure.axes
-    assert first.get_title() == "1d"
-    assert second.get_title() == "context"
-    assert len(lines(second)) == 0
-    assert "nothing fits at any size\non any line" in words(figure)
-    said = " ".join(words(figure)).replace("\n", " ")
-    assert "does not fit at any size: a100-nvs4" in said
-
-
-def test_throughput_is_relative_to_the_first_size_that_fits(one_d):
-    figure = plots.normalised_throughput(one_d)
-    each = one_d.throughput / one_d.gpus
-    base = each.sel(system="a100-nvs4", gpus=512)
-    assert_line(
-        lines(figure.axes[0])["h200-nvs8"],
-        (each / base).sel(system="h200-nvs8").to_dataset(name="relative"),
-        "relative",
-    )
-    assert figure.axes[0].get_title() == "1 is a100-nvs4 at 512"
-
-
-def test_plans_and_shares_along_one_dimension(one_d):
-    data = one_d.sel(system="h200-nvs8")
-    upper, lower, memory = plots.plans_and_time(data).axes
-    fits = data.where(data.feasible, drop=True)
-    bars = {bar.get_label(): [p.get_height() for p in bar] for bar in upper.containers}
-    assert list(bars) == ["data", "tensor", "pipeline", "microbatches"]
-    count = 4096 / (fits.data_vars["data"] * fits.microbatch)
-    np.testing.assert_allclose(np.array(bars["microbatches"])[-3:] + 0.5, count)
-    np.testing.assert_allclose(np.array(bars["tensor"])[-3:] + 0.5, fits.tensor)
-    np.testing.assert_allclose(lines(memory)["memory"].get_ydata()[-3:], fits.memory / 1e9)
-    np.testing.assert_allclose(lines(memory)["capacity"].get_ydata(), 141.0)
-    drawn = [text.get_text() for text in lower.texts if text.get_weight() == "bold"]
-    assert drawn == [choose.amount(float(time), "s") for time in fits.step_time]
-    tops = sum(np.nan_to_num([p.get_height() for p in bar]) for bar in lower.containers)
-    np.testing.assert_allclose(tops[-3:], 100.0)
-    assert hatched(upper)
-    assert hatched(lower)
-
-
-def test_configurations_are_named_by_the_fields_that_move():
-    plan = jr.Plan(data=16, tensor=8, pipeline=8, microbatch=1, fast_tensor=8)
-    together = {"plan.pipeline": [1, 64], "plan.data": [2048, 32]}
-    axes = {"configuration": together}
-    data = jr.tabulate(jr.published, inputs(plan=plan), axes=axes)
+def test_lines_of_any_result_along_any_axis():
+    asked = {"longest_run": "90 days", "step_latency": "9 us"}
+    axes = {
+        "system": ["h100-sxm5", "h100-sxm5-10gb"],
+        "training_flops": jr.geomspace(1e24, 1e34, 11),
+    }
+    data = jr.evaluate("limits", asked, axes=axes)
     figure = plots.draw(data)
-    ticks = [text.get_text() for text in figure.axes[1].get_xticklabels()]
-    assert ticks == ["pp 1\ndp 2,048", "pp 64\ndp 32"]
-    assert "does not fit" in words(figure)
+    (axes,) = figure.axes
+    assert list(lines(axes)) == axes_names(data)
+    assert axes.get_xlabel() == "training flops [FLOP]"
+    assert axes.get_xscale() == "log"
+    assert axes.yaxis.get_major_formatter()(0.5) == "50%"
+    devices = plots.lines(data, "devices").axes[0]
+    held = data.devices.where(data.feasible).sel(system="h100-sxm5")
+    np.testing.assert_allclose(lines(devices)["h100-sxm5"].get_ydata(), held)
 
 
-def test_a_plan_that_fits_and_is_not_legal_is_called_so():
+def axes_names(data):
+    return data.system.values.tolist()
+
+
+def test_points_of_an_axis_are_bars_of_shares_with_plan_time_and_memory(one_d):
+    data = one_d.sel(system="h200-nvs8")
+    times, memory = plots.draw(data).axes
+    fits = data.where(data.feasible, drop=True)
+    np.testing.assert_allclose(ends(times)[-3:], 100.0)
+    np.testing.assert_allclose(ends(memory)[-3:], fits.memory / 1e9)
+    drawn = [text.get_text() for text in times.texts if text.get_text().endswith(" s")]
+    assert drawn == [amount(float(f"{time:.4g}"), "s") for time in fits.step_time]
+    assert len(hatched(times)) == len(times.texts) - 2 * len(drawn) - shares(times) == 2
+    last = data.isel(gpus=-1)
+    assert f"1,024 accelerators dp {int(last['data'])} tp {int(last.tensor)}" in " ".join(
+        said(times)
+    )
+
+
+def shares(axes):
+    return sum(text.get_text().endswith(" %") or not text.get_text() for text in axes.texts)
+
+
+def test_configurations_are_named_and_what_cannot_run_says_why():
     wrong = {"plan.tensor": [4, 5, 1, 5], "plan.pipeline": [64, 64, 1, 1]}
     own = inputs(plan=jr.Plan(**PLAN, fast_data=2))
     data = jr.tabulate(jr.published, own, axes={"configuration": wrong})
     assert data.memory_fits.values.tolist() == [True, True, False, False]
-    assert not data.feasible[1:].any()
-    figure = plots.plans_and_time(data)
-    said = [text for text in words(figure) if text in ("not legal", "does not fit")]
-    assert said == ["not legal", "does not fit"]
-    bare = plots.plans_and_time(data.drop_vars("memory_fits"))
-    assert {"not legal", "does not fit"} <= set(words(bare))
+    for shown in (data, data.drop_vars("memory_fits")):
+        rows = [t for t in said(plots.draw(shown).axes[0]) if t.startswith("tensor ")]
+        reasons = ["", "not legal", "does not fit", "does not fit"]
+        assert [row.endswith(why) for row, why in zip(rows, reasons, strict=True)] == [True] * 4
+        assert rows[1].startswith("tensor 5, pipeline 64")
 
 
-def test_speed_up_is_the_base_over_the_other(sizes):
-    figure = plots.speedup(sizes)
-    (axes,) = figure.axes
-    assert axes.get_title() == "context"
-    drawn = lines(axes)
-    assert list(drawn) == SYSTEMS
-    time = sizes.step_time.sel(system="h200-nvs8")
-    ratio = time.sel(split="1d") / time.sel(split="context")
-    np.testing.assert_allclose(drawn["h200-nvs8"].get_ydata(), ratio)
-    later = plots.speedup(sizes.sel(split=["context", "1d"])).axes[0]
-    assert later.get_title() == "context"
-    turned = plots.speedup(sizes, base="context").axes[0]
-    np.testing.assert_allclose(lines(turned)["h200-nvs8"].get_ydata(), 1 / ratio)
-    systems = plots.speedup(sizes.sel(split="1d"), over="system", base="a100-nvs4")
-    assert [axes.get_title() for axes in systems.axes] == SYSTEMS[1:]
-    first = plots.speedup(sizes.sel(split="1d"), over="system")
-    assert [axes.get_title() for axes in first.axes] == SYSTEMS[1:]
+def test_machines_side_by_side(sizes):
+    data = sizes.sel(gpus=256)
+    times, memory = plots.draw(data).axes
+    drawn = data.step_time.transpose("split", "system").values.ravel()
+    np.testing.assert_allclose(ends(times), np.nan_to_num(drawn))
+    told = said(times)
+    slowest = float(data.step_time.max() / data.step_time.min())
+    assert any(text.endswith(f"({slowest:.2f}×)") for text in told)
+    reasons = [text for text in told if " needs " in text]
+    assert all(text.endswith(" of 80 GB") for text in reasons)
+    assert len(hatched(times)) == len(reasons) > 0
+    assert memory.get_title() == "dashed: what there is"
+
+
+@pytest.fixture(scope="module")
+def several():
+    """Return the best plans of several numbers of accelerators, as one search prints them."""
+    asked = {"model": "llama3-8b", "system": "h100-nvs8", "global_batch": 64, "top": 5}
+    counts = (8, 16, 32)
+    found = [jr.fastest_plans(gpus=n, where="tp<=2,off=0", **asked) for n in counts]
+    parts = [f.drop_vars([n for n in f if "plan" not in f[n].dims]) for f in found]
+    whole = xr.concat(parts, "plan", combine_attrs="override")
+    return whole.assign(gpus=("plan", np.repeat(counts, [part.sizes["plan"] for part in parts])))
+
+
+def test_plans_of_a_search_are_bars_in_groups_and_one_of_ones_own_stands_below(several):
+    figure = plots.draw(several)
+    figure.draw_without_rendering()
+    assert [f"{size} accelerators" for size in (8, 16, 32)] == [
+        t for t in words(figure) if t[0:1].isdigit() and t.endswith(" accelerators")
+    ]
+    assert sum(text.startswith("#1  ") for text in words(figure)) == 3
+    boxes = [t.get_window_extent() for t in figure.axes[0].texts if t.get_text()]
+    assert not any(one.overlaps(two) for one, two in itertools.combinations(boxes, 2))
+    data = several.isel(plan=several.gpus.values == 16)
+    names = parts_of(data, "step_time")
+    parts = json.dumps({name: float(data[name][0]) for name in names})
+    own = json.dumps({"data": 4, "tensor": 4})
+    place = {"own": 4.5, "own_place": 7, "own_device": 5e10, "own_plan": own, "own_parts": parts}
+    figure = plots.draw(data.assign(place))
+    np.testing.assert_allclose(ends(figure.axes[0])[:-1], data.step_time)
+    assert any(t.startswith("yours, #7  dp 4 tp 4") for t in words(figure))
+    assert any(t.startswith("The best plans of llama3-8b on 16 h100-nvs8") for t in words(figure))
+    with pytest.raises(InputError, match="plans: no plan of the data has a result"):
+        plots.plans(data.assign(step_time=data.step_time * np.nan))
 
 
 def test_a_map_fills_what_fits_and_marks_real_systems(machines):
@@ -212,64 +220,126 @@ def test_a_map_fills_what_fits_and_marks_real_systems(machines):
     assert axes.get_ylabel() == "HBM bandwidth [TB/s]"
     assert axes.get_yscale() == "log"
     assert len(hatched(axes)) == 1
-    said = words(figure)
-    assert "B200" in said
-    assert {"A100*", "H200*"} <= set(said)
-    assert "A100*, H200*: only HBM; all else of the B200" in said
+    told = words(figure)
+    assert {"this machine", "h200"} <= set(told)
+    dots = [line.get_xydata()[0].tolist() for line in axes.lines if line.get_marker() == "o"]
+    assert [141.0, 4.8] in [[round(x, 3), round(y, 3)] for x, y in dots]
     least = choose.amount(float(machines.memory_least.min()), "B")
-    assert f"nothing fits: needs {least}" in said
+    assert f"nothing fits: needs {least}" in told
     star = next(line for line in axes.lines if line.get_marker() == "*")
     assert star.get_xydata().ravel().tolist() == pytest.approx([192.0, 8.0])
-    assert any(word.startswith("tp ") for word in said)
+    assert any(word.startswith("tp ") for word in told)
     assert not any(w.startswith("tp ") for w in words(plots.machine_map(machines, plans=False)))
     assert plots.machine_map(machines, value="step_time").axes[-1].get_ylabel() == "step time [s]"
 
 
-SHARED = {"B200": "b200-nvs8", "H200": "h200-nvs8", "A100": "a100-nvs4"}
-
-
-@pytest.mark.parametrize(("own", "known"), SHARED.items())
-def test_a_map_names_a_system_only_where_all_of_it_was_computed(machines, own, known):
-    alone = {p: float(v) for p, _, v in leaves(jr.system(known), "system.")}
-    said = words(plots.machine_map(machines.assign_attrs(inputs=json.dumps(alone)), plans=False))
-    assert set(SHARED) & set(said) == {own}
-    others = {f"{name}*" for name in SHARED if name != own}
-    assert others <= set(said)
-    (note,) = [w for w in said if w.endswith(f"only HBM; all else of the {own}")]
-    assert set(note.partition(":")[0].split(", ")) == others
-    changed = json.dumps({**alone, "system.matrix_flops": 2e15})
-    said = words(plots.machine_map(machines.assign_attrs(inputs=changed), plans=False))
-    assert not set(SHARED) & set(said)
-    assert {f"{name}*" for name in SHARED} <= set(said)
-    assert any(w.endswith("only HBM; all else of the base machine") for w in said)
-    assert not any(f"all else of the {name}" in w for name in SHARED for w in said)
-
-
-def test_a_map_names_what_of_a_system_its_axes_give():
-    hbm = {
-        "system.hbm_capacity": ["80 GB", "141 GB", "384 GB"],
-        "system.hbm_bandwidth": ["2 TB/s", "4.8 TB/s", "16 TB/s"],  # not the A100's
-    }
-    rates = {"system.matrix_flops": ["312 TFLOP/s", "989.4 TFLOP/s", "2.5 PFLOP/s"]}
-    plan = jr.Plan(**PLAN)
-    data = jr.tabulate(jr.published, inputs("h200-nvs8", plan=plan), axes={"hbm": hbm, **rates})
-    said = words(plots.machine_map(data))
-    assert "H200" in said
-    lines = [word.replace("\n", " ") for word in said]
-    assert "A100*, B200*: only HBM capacity and compute rate; all else of the H200" in lines
-
-
-def test_a_panel_of_a_system_is_told_by_its_name():
+def test_a_map_of_todays_training_names_its_plans_and_the_tokens_of_its_days():
     axes = {
-        "system": ["a100-nvs8", "b200-nvs8"],
-        "system.hbm_bandwidth": ["1 TB/s", "1555 GB/s", "8 TB/s"],
-        "system.hbm_capacity": ["80 GB", "192 GB"],
+        "system.hbm_capacity": np.linspace(30e9, 120e9, 6).tolist(),
+        "system.slow_bandwidth": np.geomspace(2e9, 400e9, 6).tolist(),
     }
-    data = jr.tabulate(jr.published, inputs(plan=jr.Plan(**PLAN)), axes=axes)
-    for panel, own in zip(plots.machine_map(data).axes, ("A100", "B200"), strict=False):
-        said = [text.get_text() for text in panel.texts]
-        assert set(SHARED) & set(said) == {own}
-        assert {f"{other}*" for other in set(SHARED) - {own}} & set(said)
+    asked = {"model": "llama3-8b", "system": "h100-nvs8", "gpus": 8, "global_batch": 8}
+    grid = jr.search("training", where="off=0,mb=1,cp=1", axes=axes, **asked)
+    told = said(plots.draw(grid))
+    degree = int(grid["data"].isel(dict.fromkeys(grid["data"].dims, -1)))
+    assert any(f"dp {degree}" in one for one in told)
+    assert "days of training on 15 T tokens" in told
+    (line,) = [one for one in told if one.startswith("white lines: another plan is best beyond")]
+    assert "dp data" in line
+
+
+def test_a_map_of_given_plans_has_its_numbers_in_its_cells():
+    data = jr.run(SWEEPS / "gpt3_one_plan.toml")
+    told = said(plots.draw(data))
+    days = data.training_days.where(data.feasible).values
+    assert all(f"{day:.4g}" in told for day in days[np.isfinite(days)])
+    assert "4 (16)" in told  # tensor ranks, and the data ranks that go with them
+    assert "tensor (data in brackets)" in told
+    assert not any("white lines" in one for one in told)
+
+
+def test_fields_that_move_together_and_panels_of_sizes():
+    hbm = {
+        "system.hbm_capacity": ["80 GB", "192 GB", "384 GB"],
+        "system.hbm_bandwidth": ["2 TB/s", "8 TB/s", "16 TB/s"],
+    }
+    rates = {"system.matrix_flops": ["312 TFLOP/s", "1 PFLOP/s", "2.5 PFLOP/s"]}
+    plan = jr.Plan(**PLAN)
+    data = jr.tabulate(jr.published, inputs(plan=plan), axes={"hbm": hbm, **rates})
+    data = xr.concat([data, data], xr.Variable("gpus", [512, 2048]))
+    titles = ["512 accelerators", "2,048 accelerators"]
+    assert [a.get_title() for a in plots.draw(data).axes[:2]] == titles
+    axes = plots.machine_map(data, at={"gpus": 2048}).axes[0]
+    assert axes.get_ylabel() == "compute rate [PFLOP/s]"
+    assert [t.get_text() for t in axes.get_xticklabels()] == ["80\n(2)", "192\n(8)", "384\n(16)"]
+    with pytest.raises(InputError, match=r"machine_map: at: gpu: .* Did you mean 'gpus'"):
+        plots.machine_map(data, at={"gpu": 512})
+
+
+def test_what_binds_says_where_the_base_machine_is():
+    axes = {
+        "system.hbm_bandwidth": np.geomspace(0.2e12, 16e12, 4).tolist(),
+        "system.slow_bandwidth": np.geomspace(2e9, 400e9, 4).tolist(),
+    }
+    asked = {"model": "gpt3", "system": "b200-nvs8", "gpus": 64, "global_batch": 64}
+    data = jr.elasticities("published", axes=axes, **asked)
+    (finding,) = [one for one in said(plots.draw(data)) if "of the map" in one]
+    assert ", b200-nvs8 included" in finding or ", this machine included" in finding, finding
+
+
+@pytest.mark.parametrize("stages", [1, 32])
+def test_memory_of_stages_are_bars_as_long_as_the_device(stages):
+    plan = {"pp": stages, "dp": 32 // stages}
+    data = jr.fit(model="llama3-8b", system="h100-nvs8", plan=plan, global_batch=128)
+    made = plots.draw(data)
+    (axes,) = made.axes
+    np.testing.assert_allclose(ends(axes), data.device / 1e9)
+    (line, *_) = (c for c in axes.collections if c.get_linestyle()[0][1])
+    assert line.get_segments()[0][0, 0] == pytest.approx(float(data.capacity) / 1e9)
+    answer = "It fits: " if bool(data.fits) else "It does not fit by "
+    assert any(text.get_text().startswith(answer) for text in made.texts)
+
+
+def test_memory_of_many_points_is_that_of_their_fullest_stages():
+    axes = {"recompute": ["none", "full"], "sequence": [4096, 16384], "tensor": [2, 8]}
+    asked = {"model": "llama3-70b", "system": "h100-nvs8", "global_batch": 128}
+    data = jr.fit_stages(plan={"pp": 4, "dp": 2}, axes=axes, **asked)
+    made = plots.draw(data)
+    (axes,) = made.axes
+    np.testing.assert_allclose(ends(axes), data.device.max("stage").values.ravel() / 1e9)
+    bold = [text.get_weight() == "bold" for text in axes.texts]
+    assert bold == (~data.fits.values.astype(bool)).ravel().tolist()
+    held = int(data.fits.sum())
+    assert any(t.get_text().startswith(f"{held} of {data.fits.size} fit in") for t in made.texts)
+
+
+def test_every_stage_works_and_idles_for_the_step():
+    plan = {"plan.data": 1, "plan.tensor": 1, "plan.pipeline": 2, "plan.microbatches": 4}
+    asked = {"model": "mlp-xs", "system": "h200-nvs8", "global_batch": 256, **plan}
+    data = jr.stages(asked)
+    left, right = plots.draw(data).axes
+    step = (data.busy_share + data.idle_share) * float(data.step_time)
+    unit = {"[s]": 1.0, "[ms]": 1e-3, "[us]": 1e-6}[left.get_xlabel().rpartition(" ")[2]]
+    np.testing.assert_allclose(np.array(ends(left)) * unit, step)
+    held = ends(right)
+    assert held[0] / held[1] == pytest.approx(float(data.memory[0] / data.memory[1]))
+    assert [text.get_text() for text in left.get_yticklabels()] == ["stage 0", "stage 1"]
+    many = data.expand_dims(recompute=["none", "full"])
+    with pytest.raises(InputError, match=r"'recompute'; choose one point: --at recompute=none,"):
+        plots.stages(many)
+
+
+def test_every_measured_run_is_a_point():
+    found = packaged_answers("simumax_b200")
+    made = predicted_measured(found)
+    left, right = made.axes
+    drawn = [line for line in left.lines if len(line.get_xdata()) > 2]
+    measured = np.sort(np.concatenate([line.get_xdata() for line in drawn]))
+    np.testing.assert_allclose(measured, sorted(found["measured"]), rtol=1e-12)
+    assert all(line.get_ydata()[-1] == 100.0 for line in right.lines)
+    assert len(made.legends[0].get_texts()) == 2, "dense, experts"
+    with pytest.raises(InputError, match="no measured step to draw"):
+        predicted_measured(found[:0])
 
 
 def test_names_of_plans_on_a_map_lie_apart_and_tell_the_context_degree():
@@ -295,33 +365,11 @@ def test_names_of_plans_on_a_map_lie_apart_and_tell_the_context_degree():
     figure = plots.machine_map(data)
     figure.draw_without_rendering()
     named = [text for text in figure.axes[0].texts if text.get_text()]
-    said = [text.get_text() for text in named]
-    assert {"tp 1 pp 1", "tp 8 pp 1", "tp 2 cp 4 pp 1"} <= set(said)
-    assert {f"{name}*" for name in SHARED} <= set(said)
+    told = [text.get_text() for text in named]
+    assert {"tp 1 pp 1", "tp 8 pp 1", "tp 2 cp 4 pp 1"} <= set(told)
     boxes = [text.get_window_extent() for text in named]
     for i, box in enumerate(boxes):
         assert not any(box.overlaps(other) for other in boxes[:i])
-
-
-def test_fields_that_move_together_are_written_above():
-    hbm = {
-        "system.hbm_capacity": ["80 GB", "192 GB", "384 GB"],
-        "system.hbm_bandwidth": ["2 TB/s", "8 TB/s", "16 TB/s"],
-    }
-    rates = {"system.matrix_flops": ["312 TFLOP/s", "1 PFLOP/s", "2.5 PFLOP/s"]}
-    plan = jr.Plan(**PLAN)
-    data = jr.tabulate(jr.published, inputs(plan=plan), axes={"hbm": hbm, **rates})
-    data = xr.concat([data, data], xr.Variable("gpus", [512, 2048]))
-    assert [a.get_title() for a in plots.draw(data).axes[:2]] == [
-        "512 accelerators",
-        "2,048 accelerators",
-    ]
-    figure = plots.machine_map(data, at={"gpus": 2048})
-    assert figure.axes[0].get_ylabel() == "compute rate [PFLOP/s]"
-    (twin,) = figure.axes[0].child_axes
-    assert [text.get_text() for text in twin.get_xticklabels()] == ["2", "8", "16"]
-    with pytest.raises(InputError, match=r"machine_map: at: gpu: .* Did you mean 'gpus'"):
-        plots.machine_map(data, at={"gpu": 512})
 
 
 def test_a_map_over_a_short_list_has_a_cell_a_value(machines):
@@ -356,21 +404,21 @@ def test_layers_are_bars_that_add_up():
     assert names == [known[name] for name in data.operation.values.tolist()]
 
 
-def test_machines_side_by_side(sizes):
-    data = sizes.sel(gpus=256)
-    figure = plots.draw(data)
-    (axes,) = figure.axes
-    tops = [p.get_y() + p.get_height() for p in axes.containers[-1]]
-    drawn = data.step_time.transpose("system", "split").values.ravel()
-    np.testing.assert_allclose(tops, drawn)
-    said = words(figure)
-    slowest = float(data.step_time.max() / data.step_time.min())
-    assert any(text.endswith(f"\n{slowest:.2f}× as long") for text in said)
-    assert set(SYSTEMS) <= set(said)
-    reasons = [text for text in said if text.startswith("needs ")]
-    assert reasons
-    assert all(text.endswith(" of 80 GB") for text in reasons)
-    assert len(hatched(axes)) == len(reasons)
+def test_where_nothing_fits_at_all_every_picture_says_so(sizes):
+    none = sizes.sel(gpus=[16, 64])
+    line = none.sel(split="1d", system="h200-nvs8")
+    for figure in (plots.lines(none), plots.plans(line), plots.plans(none.sel(gpus=16))):
+        assert any(hatched(axes) for axes in figure.axes)
+        figure.draw_without_rendering()
+
+
+def test_memory_of_schedules_is_bold_where_it_is_beyond_the_capacity():
+    data = jr.schedule(model="llama3-70b", system="h100-nvs8", global_batch=16, tp=8, pp=8)
+    numbers = plots.draw(data).axes[1].texts
+    limit = float(data.memory_limit) / 1e9
+    assert [t.get_weight() == "bold" for t in numbers] == [
+        float(t.get_text()) > limit for t in numbers
+    ]
 
 
 def test_a_staircase_falls_and_names_its_plans(stairs):
@@ -379,37 +427,14 @@ def test_a_staircase_falls_and_names_its_plans(stairs):
     steps = next(line for line in axes.lines if line.get_drawstyle() == "steps-post")
     np.testing.assert_allclose(steps.get_xdata()[:-1], stairs.memory / 1e9)
     np.testing.assert_allclose(steps.get_ydata()[:-1], stairs.step_time)
-    said = words(figure)
-    assert "192 GB (this machine, the B200)" in said
-    assert "80 GB (capacity of the A100)" in said
-    assert any(" tp " in text for text in said)
+    told = words(figure)
+    assert "192 GB: this machine" in told
+    assert any(text.startswith("80 GB: ") for text in told)
+    assert any(" tp " in text for text in told)
     days = float(stairs.training_days[3])
     late = plots.staircase(stairs, days=days).axes[0]
     dotted = next(line for line in late.lines if line.get_linestyle() == ":")
     assert dotted.get_ydata()[0] == pytest.approx(float(stairs.step_time[3]))
-
-
-def test_a_capacity_alone_makes_no_machine():
-    def said(axes=None, **changes):
-        machine = jr.system("h200-nvs8", **changes)
-        asked = dataclasses.replace(inputs(gpus=1024), system=machine)
-        return words(plots.staircase(jr.pareto(jr.published, asked, axes=axes)))
-
-    lean = said(hbm_capacity="80 GB")
-    assert "80 GB (this machine; capacity of the A100)" in lean
-    assert "141 GB (capacity of the H200)" in lean
-    assert "120 GB (this machine)" in said(hbm_capacity="120 GB")
-    moved = said(axes={"system.matrix_flops": ["989.4 TFLOP/s", "2 PFLOP/s"]})
-    assert "141 GB (this machine; capacity of the H200)" in moved
-
-
-def test_lines_of_a_staircase_hold_what_its_table_says_they_hold():
-    """The plan of 142.9 GB that an H200 holds lies left of the line of the H200."""
-    asked = {"model": "llama3-8b", "system": "h100-nvs8", "gpus": 4, "global_batch": 8}
-    said = words(plots.staircase(jr.pareto("training", **asked, where="off=0")))
-    assert "150.8 GB (capacity of the H200)" in said
-    assert "85.52 GB (this machine" in "".join(said)
-    assert "141 GB (capacity of the H200)" not in said
 
 
 def test_staircases_are_told_apart_by_their_coordinates(stairs):
@@ -450,45 +475,16 @@ def test_without_stairs_there_is_no_staircase(stairs):
         plots.draw(stairs.isel(step_number=slice(0)))
 
 
-@pytest.mark.parametrize(
-    ("choice", "kind"),
-    [
-        ({}, "training_days"),
-        ({"split": "1d"}, "training_days"),
-        ({"split": "1d", "system": "h200-nvs4"}, "plans_and_time"),
-        ({"gpus": 512}, "comparison"),
-        ({"split": "1d", "system": "h200-nvs4", "gpus": 512}, "comparison"),
-    ],
-)
-def test_draw_picks_the_picture_that_the_dimensions_ask_for(sizes, monkeypatch, choice, kind):
-    asked = []
-    for name in plots.KINDS:
-        monkeypatch.setitem(plots.KINDS, name, lambda data, name=name: asked.append(name))
-    plots.draw(sizes.sel(choice))
-    assert asked == [kind]
-
-
-def test_draw_knows_maps_layers_and_stairs(machines, stairs, monkeypatch):
-    asked = []
-    for name in plots.KINDS:
-        monkeypatch.setitem(plots.KINDS, name, lambda data, name=name: asked.append(name))
-    for data in (machines, machines.isel(hbm_bandwidth=0), stairs):
-        plots.draw(data)
-    assert asked == ["machine_map", "plans_and_time", "staircase"]
-
-
 REFUSED = [  # what is drawn, of which data, the error
-    (lambda d: plots.draw(d, "training_day"), r"no such kind of picture. Did you mean 'training_"),
-    (lambda d: plots.draw(d, "zebra"), r"no such kind of picture; expected one of training_days"),
-    (lambda d: plots.training_days(d.isel(gpus=3)), r"needs the dimension 'gpus'; the data have s"),
-    (lambda d: plots.training_days(d.drop_vars("training_days")), r"needs: training_days: no such"),
-    (lambda d: plots.plans_and_time(d), r"cannot show the dimension 'system'; choose one point"),
-    (lambda d: plots.comparison(d), r"cannot show the dimension 'gpus'"),
+    (lambda d: plots.draw(d, "line"), r"no such kind of picture. Did you mean 'lines'"),
+    (lambda d: plots.draw(d, "zebra"), r"no such kind of picture; expected one of lines, plans"),
+    (lambda d: plots.lines(d.isel(gpus=3)), r"lines: needs an axis of numbers, .* have system, sp"),
+    (lambda d: plots.lines(d, "days"), r"needs: days: no such variable in the data"),
+    (lambda d: plots.plans(xr.concat([d, d], "gpus")), r"plans: shows 40 points at most"),
     (lambda d: plots.machine_map(d), r"machine_map: needs two axes of numbers; the data have syst"),
-    (lambda d: plots.layer_bars(d), r"layer_bars: needs: flops?|layer_bars: needs the dimension"),
+    (lambda d: plots.layer_bars(d), r"layer_bars: needs the dimension"),
     (lambda d: plots.staircase(d), r"staircase: needs the dimension 'step_number'"),
-    (lambda d: plots.speedup(d, base="2d"), r"speedup: base: 2d: no such split in the data"),
-    (lambda d: plots.speedup(d.sel(split="1d")), r"speedup: needs the dimension 'split'"),
+    (lambda d: plots.memory_by_stage(d), r"memory_by_stage: needs the dimension 'stage'"),
 ]
 
 
@@ -502,16 +498,31 @@ def test_what_cannot_be_drawn_is_said_in_one_line(sizes, drawn, error):
 def test_data_that_no_picture_shows():
     with pytest.raises(InputError, match="no picture shows all of the dimensions a, b, c; exp"):
         plots.draw(xr.Dataset({"x": (("a", "b", "c"), np.ones((2, 2, 2)))}))
-    plans = jr.survey(jr.published, inputs(), gpus=1024)
-    with pytest.raises(InputError, match="plans_and_time: shows 40 points at most"):
-        plots.plans_and_time(plans)
+
+
+@pytest.mark.parametrize(
+    ("choice", "kind"),
+    [
+        ({}, "lines"),
+        ({"split": "1d", "system": "h200-nvs4"}, "plans"),
+        ({"gpus": 512}, "plans"),
+        ({"split": "1d", "system": "h200-nvs4", "gpus": 512}, "plans"),
+    ],
+)
+def test_draw_picks_the_picture_that_the_dimensions_ask_for(sizes, monkeypatch, choice, kind):
+    asked = []
+    for name in plots.KINDS:
+        monkeypatch.setitem(plots.KINDS, name, lambda data, name=name: asked.append(name))
+    plots.draw(sizes.sel(choice))
+    plots.draw(sizes, "speedup")  # a kind of before
+    assert asked == [kind, "lines"]
 
 
 @pytest.mark.parametrize(
     ("ending", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")]
 )
 def test_pictures_are_saved_by_their_ending(one_d, tmp_path, ending, start):
-    figure = plots.training_days(one_d)
+    figure = plots.lines(one_d)
     path = tmp_path / f"days.{ending}"
     plots.save(figure, path)
     assert path.read_bytes().startswith(start)
@@ -519,7 +530,7 @@ def test_pictures_are_saved_by_their_ending(one_d, tmp_path, ending, start):
 
 
 def test_a_file_of_another_ending_is_refused(one_d, tmp_path):
-    figure = plots.training_days(one_d)
+    figure = plots.lines(one_d)
     with pytest.raises(InputError, match=r"from '.gif'; expected a name that ends in .png, .svg, "):
         plots.save(figure, tmp_path / "days.gif")
     with pytest.raises(InputError, match=r"no such directory"):
@@ -527,23 +538,8 @@ def test_a_file_of_another_ending_is_refused(one_d, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_where_nothing_fits_at_all_every_picture_says_so(sizes):
-    none = sizes.sel(gpus=[16, 64])
-    line = none.sel(split="1d", system="h200-nvs8")
-    drawn = [
-        plots.training_days(none),
-        plots.normalised_throughput(none),
-        plots.plans_and_time(line),
-        plots.speedup(none),
-        plots.comparison(none.sel(gpus=16)),
-    ]
-    for figure in drawn:
-        assert any(hatched(axes) for axes in figure.axes)
-        figure.draw_without_rendering()
-
-
 def test_the_title_is_that_of_the_data(one_d):
-    figure = plots.training_days(one_d.assign_attrs(title="What a size buys"))
+    figure = plots.lines(one_d.assign_attrs(title="What a size buys"))
     assert figure.get_suptitle() == "What a size buys"
 
 

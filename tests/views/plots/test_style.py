@@ -62,9 +62,7 @@ def hbm() -> xr.Dataset:
 
 
 PICTURES: dict[str, Callable[[], Figure]] = {
-    "training_days": lambda: plots.training_days(sizes()),
-    "normalised_throughput": lambda: plots.normalised_throughput(sizes()),
-    "speedup": lambda: plots.speedup(sizes()),
+    "lines": lambda: plots.lines(sizes()),
     "comparison": lambda: plots.draw(sizes().sel(gpus=512)),
     "plans_and_time": lambda: plots.draw(sizes().sel(split="1d", system="h200-nvs8")),
     "machine_map": lambda: plots.machine_map(hbm()),
@@ -75,7 +73,6 @@ PICTURES: dict[str, Callable[[], Figure]] = {
     "memory_by_stage": lambda: plots.draw(fit()),
     "timeline": lambda: plots.timeline(trace()),
     "roofline": lambda: plots.roofline(roofs()),
-    "response": lambda: plots.response(jr.response(jr.published, inputs(gpus=1024))),
     "tornado": lambda: plots.tornado(jr.response(jr.published, inputs(gpus=1024), span=1.1)),
 }
 

@@ -196,10 +196,10 @@ def test_a_result_that_lacks_what_its_command_prints_keeps_its_numbers(tmp_path,
 
 
 def test_a_picture_of_too_many_lines_is_drawn_in_dots(tmp_path, grid, page_of_grid, monkeypatch):
-    from jaxroof.views.plots import embedded
+    from jaxroof.views.plots import style
 
     assert 'src="data:image/svg+xml;base64,' in page_of_grid
-    monkeypatch.setattr(embedded, "MOST", 1000)
+    monkeypatch.setattr(style, "VECTORS", 1000)
     assert 'src="data:image/png;base64,' in page_of(tmp_path, grid)
 
 
