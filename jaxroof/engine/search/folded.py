@@ -121,8 +121,9 @@ def fold_config(
     question: SearchProblem, kind: AxisRoles, group: ProblemGroup, size: int
 ) -> folding.FoldConfig:
     """Return the static settings of a group's fold over lists padded to ``size`` plans."""
-    block = 16 if size <= 1 << 16 else 64
     machines = math.prod(len(question.axes[d]) for d in kind.machine)
+    every = question.top == 1 and size * machines <= EVERY
+    block = 1 if every else 16 if size <= 1 << 16 else 64
     per_split = not question.placements and question.top > 1
     largest = max(map(_largest_split, group.ready.plans)) if per_split else 1
     # the plans of one split are adjacent, but may span several blocks
@@ -136,7 +137,6 @@ def fold_config(
         per_split=per_split,
         looks=min(question.top * straddle, -(-size // block)),
         block=block,
-        every=question.top == 1 and size * machines <= EVERY,
         rank=len(kind.machine),
     )
 

@@ -1,12 +1,14 @@
 """The loops of the fold against NumPy."""
 
+import types
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxroof.engine.search.second_pass import block_minima, running_minima
+from jaxroof.engine.search.fold import block_minima
 
-PLANS, LANES, BLOCK = 24, 3, 8
+PLANS, LANES = 24, 3
 VALUES = np.random.default_rng(0).random((PLANS, LANES))
 
 
@@ -15,17 +17,11 @@ def objective(index: jnp.ndarray) -> jnp.ndarray:
     return jnp.asarray(VALUES)[index]
 
 
-@pytest.mark.parametrize("running", [True, False])
-def test_blocks(running: bool) -> None:
-    """The minimum of each block, or of it and those before it."""
-    found = block_minima(objective, jnp.asarray(PLANS), PLANS, (LANES,), BLOCK, running=running)
-    expected = VALUES.reshape(-1, BLOCK, LANES).min(axis=1)
-    expected = np.minimum.accumulate(expected, axis=0) if running else expected
+@pytest.mark.parametrize(("top", "block"), [(1, 8), (2, 8), (1, 1)])
+def test_blocks(top: int, block: int) -> None:
+    """The minimum of each block; if only the best plan is wanted, of it and those before it."""
+    fold = types.SimpleNamespace(top=top, block=block)
+    found = block_minima(fold, objective, jnp.asarray(PLANS), PLANS, (LANES,))
+    expected = VALUES.reshape(-1, block, LANES).min(axis=1)
+    expected = np.minimum.accumulate(expected, axis=0) if top == 1 else expected
     np.testing.assert_array_equal(found, expected)
-
-
-@pytest.mark.parametrize("count", [0, 5, PLANS])
-def test_plans(count: int) -> None:
-    """The minimum of each plan and those before it, as far as the plans are folded."""
-    found = running_minima(objective, jnp.asarray(count), PLANS, (LANES,))
-    np.testing.assert_array_equal(found[:count], np.minimum.accumulate(VALUES[:count], axis=0))
