@@ -35,8 +35,7 @@ from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.search.candidates import list_plans
 from jaxroof.engine.search.direct import direct_objectives
 from jaxroof.engine.search.driver import SearchResult, best_plans
-from jaxroof.engine.search.groups import problem_groups
-from jaxroof.engine.search.problem import SearchProblem, axis_roles, check_search
+from jaxroof.engine.search.problem import SearchProblem, axis_roles, check_search, problem_groups
 from jaxroof.estimators.training.recipe import ContextExchange, LayerDivision
 from jaxroof.estimators.training.step import example
 

@@ -21,7 +21,7 @@ from jaxroof.engine.grid import evaluate, tabulate
 from jaxroof.engine.grid.axes import points as grid_points
 from jaxroof.engine.grid.axes import read_axes, replace_all
 from jaxroof.engine.grid.executor import EXECUTORS, JAX
-from jaxroof.engine.search import direct, fold, folded, groups
+from jaxroof.engine.search import direct, fold, folded, problem
 from jaxroof.estimator import Candidates, reads
 from jaxroof.estimators.published.step import Report
 from jaxroof.records import Number, checked, get_at
@@ -311,7 +311,7 @@ def is_survey_then_argmin(found: xr.Dataset, inputs: Any, axes: Any, options: An
 SHORT = [  # module, limit, and a size that cuts every grid below
     (folded, "CPU", folded.CallSize(lanes=8, cells=4096)),
     (direct, "CELLS", 4096),
-    (groups, "QUESTIONS", 2),
+    (problem, "QUESTIONS", 2),
     (evaluate, "PIECE", 100),
     (tabulate, "CHUNK", 5),
     (tabulate, "PLACED", 3),

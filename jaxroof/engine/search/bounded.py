@@ -24,8 +24,13 @@ from jaxroof.engine.grid.chunks import chunk_shape, iter_chunks
 from jaxroof.engine.grid.dependencies import bound_reads, dependencies
 from jaxroof.engine.search import direct
 from jaxroof.engine.search.candidates import SortedPlans
-from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, plans_that_fit
-from jaxroof.engine.search.problem import AxisRoles, SearchProblem
+from jaxroof.engine.search.problem import (
+    AxisRoles,
+    MachineChunk,
+    ProblemGroup,
+    SearchProblem,
+    plans_that_fit,
+)
 from jaxroof.estimator import FAR, TIE
 from jaxroof.structure import structure
 

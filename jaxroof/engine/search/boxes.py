@@ -42,8 +42,13 @@ from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.grid.executor import NUMPY, by_threads
 from jaxroof.engine.search import direct
 from jaxroof.engine.search.candidates import with_plans
-from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, fits_by_limit
-from jaxroof.engine.search.problem import AxisRoles, SearchProblem
+from jaxroof.engine.search.problem import (
+    AxisRoles,
+    MachineChunk,
+    ProblemGroup,
+    SearchProblem,
+    plans_that_fit,
+)
 from jaxroof.structure import structure
 
 COMBINATIONS = 1_000_000_000  # fewer are folded
@@ -166,7 +171,7 @@ def _task(question: SearchProblem, kind: AxisRoles, group: ProblemGroup) -> BoxS
     ways = [way for d, axis in enumerate(machine) for way in _ways(d, axis, coordinates)]
     if len(ways) > MOST_WAYS:
         return None
-    fits = fits_by_limit(question.estimator, group, [*limits, *machine])
+    fits = plans_that_fit(question.estimator, group, [*limits, *machine], whole=False)
     inner = fits.shape[1 + len(limits) :]
     fits = np.broadcast_to(fits, (len(fits), *map(len, limits), *inner))
     fits = fits.reshape(len(fits), -1, *inner)

@@ -16,11 +16,17 @@ from jaxroof.dual import Dual
 from jaxroof.engine.grid.axes import Axis, replace_all, spread
 from jaxroof.engine.grid.chunks import Place, chunk_shape, iter_chunks
 from jaxroof.engine.grid.dependencies import bound_reads
-from jaxroof.engine.grid.executor import by_threads
-from jaxroof.engine.search.candidates import PreparedPlans, subset
-from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, plans_that_fit
-from jaxroof.engine.search.problem import AxisRoles, SearchProblem
-from jaxroof.estimator import FAR, TIE, reads
+from jaxroof.engine.grid.evaluate import evaluate_points
+from jaxroof.engine.grid.executor import NUMPY, by_threads, executor_of
+from jaxroof.engine.search.candidates import PreparedPlans, subset, with_plans
+from jaxroof.engine.search.problem import (
+    AxisRoles,
+    MachineChunk,
+    ProblemGroup,
+    SearchProblem,
+    plans_that_fit,
+)
+from jaxroof.estimator import FAR, TIE, Estimator, reads
 from jaxroof.plan_lists import Rows
 from jaxroof.records import with_named_absences
 from jaxroof.structure import map_numbers, structure
@@ -136,6 +142,8 @@ def objectives_of(
     a number or one for each plan. Inputs that are dual numbers give dual numbers.
     """
     estimator, recipe, rank = question.estimator, question.recipe, len(lanes)
+    if executor_of(estimator, recipe, question.inputs, 0) != NUMPY:  # without machines
+        return functools.partial(_listed, question, plans, inputs)
     bare = with_named_absences(dataclasses.replace(inputs, plan=None))
     rows = {name: plans.rows_of(reads(part)) for name, part in estimator.parts.items()}
     tables = {}
@@ -179,6 +187,26 @@ def objectives_of(
         )
 
     return objectives
+
+
+def _listed(
+    question: SearchProblem, plans: Listed, inputs: Any, positions: np.ndarray, *_: Any, **__: Any
+) -> np.ndarray:
+    """Return sign * objective of plans, by programs."""
+    estimator, aim = question.estimator, question.objective
+    if not len(positions):
+        return np.empty(0)
+    asked, several = with_plans(estimator, inputs, plans.at(positions)), len(estimator.limits) > 1
+    found = evaluate_points(estimator, question.recipe, asked, None if several else aim)
+    return np.where(within(estimator, inputs, found), question.sign * found[aim], FAR)
+
+
+def within(estimator: Estimator, inputs: Any, found: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return where results are within every limit but the first."""
+    held = np.ones((), bool)
+    for limit in estimator.limits[1:]:
+        held = held & (found[limit.result] <= limit.of(inputs))
+    return held
 
 
 def direct_objectives(

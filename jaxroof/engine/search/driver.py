@@ -9,24 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from jaxroof.engine.grid.axes import points, replace_all
+from jaxroof.engine.grid.axes import replace_all
 from jaxroof.engine.grid.chunks import Progress
 from jaxroof.engine.grid.executor import JAX, NUMPY, executor_of
 from jaxroof.engine.grid.size import NUMBER, check_lists, check_search
 from jaxroof.engine.search import bounded, boxes, direct
 from jaxroof.engine.search.candidates import plan_product
-from jaxroof.engine.search.groups import (
-    MachineChunk,
-    ProblemGroup,
-    fits_by_limit,
-    problem_groups,
-)
 from jaxroof.engine.search.one_machine import OneMachine, one_machine
 from jaxroof.engine.search.problem import (
     AxisRoles,
+    MachineChunk,
+    ProblemGroup,
     SearchProblem,
     axis_roles,
     most_by_numpy,
+    plans_that_fit,
+    problem_groups,
 )
 from jaxroof.structure import results
 
@@ -65,41 +63,79 @@ class SearchResult:
 def best_plans(question: SearchProblem, progress: Progress | None = None) -> SearchResult:
     """Return the best plans at every point of the grid of a search."""
     check_search_size(question)
-    axes = question.axes
-    whose = question.estimator, question.recipe, question.inputs
-    if question.estimator.sizing is not None:  # its plans need programs of their own
-        return _point_by_point(question, progress)
-    if not axes and executor_of(*whose, 0, question.executor) == NUMPY:
+    axes, estimator = question.axes, question.estimator
+    if not axes and (
+        executor_of(estimator, question.recipe, question.inputs, 0, question.executor) == NUMPY
+        or estimator.sizing is not None
+    ):
         return _of_one_machine(one_machine(question))
     kind = axis_roles(question)
+    groups = list(problem_groups(question, kind))
     outer, inner, lanes = (
         [len(axes[d]) for d in some]
         for some in (kind.outer, kind.structural, kind.limits + kind.machine)
     )
-    groups = list(problem_groups(question, kind))
     along = [axes[d] for d in kind.limits + kind.machine]
-    fits = [fits_by_limit(question.estimator, group, along) for group in groups]
-    found = _nothing_yet(question, [*outer, math.prod(inner)], lanes, fits[0].shape[1:])
-    for group in groups:
-        _count(group, fits.pop(0), found)
-    lists, starts = _lists(groups)
+    fits = [plans_that_fit(estimator, group, along, whole=False) for group in groups]
+    # dimensions: outer, problem, limits, machine, rank; 1 where nothing moves along an axis
+    problems, one = (*outer, math.prod(inner)), (1,) * len(lanes)
+    winner = np.empty((*problems, *lanes, question.top), np.int32)
+    objective = np.empty(winner.shape)
+    legal, least = np.empty((*problems, *one), np.int64), np.empty((*problems, *one))
+    feasible = np.empty((*problems, *fits[0].shape[1:]), np.int64)
+    refused, starts, lists, before = Counter[str](), {}, [], 0
+    for group, fit in zip(groups, fits, strict=True):
+        ready, own = group.ready, (*group.outer, group.some)
+        feasible[own] = fit
+        legal[own] = np.diff(ready.starts).reshape(-1, *one)
+        needs = [some.need[0] if len(some) else np.nan for some in ready.plans]
+        least[own] = np.reshape(needs, (-1, *one))
+        for reason in ready.refused:
+            refused.update(reason)
+        if id(ready) not in starts:
+            starts[id(ready)] = before
+            lists.append(ready.every)
+            before += int(ready.starts[-1])
     groups.sort(key=lambda group: starts[id(group.ready)])  # those of the same plans in sequence
-    machines = math.prod(len(axes[d]) for d in kind.machine + kind.limits)
-    total = sum(len(s) for g in groups for s in g.ready.plans) * machines
-    chunks = _way(question, kind, groups, total)
-    done = evaluated = 0
+    total = sum(int(group.ready.starts[-1]) for group in groups) * math.prod(lanes)
+    chunks, done, evaluated = _way(question, kind, groups, total), 0, 0
     for group in groups:
         for chunk in chunks(group):
-            _fill(group, chunk, starts[id(group.ready)], found)
+            at: tuple[Any, ...] = (*group.outer, group.some, *chunk.place)
+            _fill(winner[at], objective[at], chunk, starts[id(group.ready)] + group.ready.starts)
             evaluated += chunk.compared
-            done += sum(map(len, group.ready.plans)) * math.prod(
-                s.stop - s.start for s in chunk.place
-            )
+            points = math.prod(some.stop - some.start for some in chunk.place)
+            done += int(group.ready.starts[-1]) * points
             if progress is not None:
                 progress(done, total)
     order = kind.outer + kind.structural + kind.limits + kind.machine
-    found = _in_order(found, [*outer, *inner], lanes, order)
-    return dataclasses.replace(found, lists=lists, combinations=total, evaluated=evaluated)
+    turn = np.argsort(order).astype(int).tolist()
+
+    def turned(array: np.ndarray) -> np.ndarray:
+        """Return an array with one dimension per axis, in order."""
+        own = array.reshape((*outer, *inner, *array.shape[len(problems) :]))
+        rank = own.shape[len(axes) :]
+        whole = np.broadcast_to(own, (*outer, *inner, *lanes, *rank))
+        return whole.transpose(*turn, *range(len(axes), whole.ndim))
+
+    each = map(turned, (objective, legal, feasible, least))
+    return SearchResult(turned(winner), lists, *each, dict(refused), total, evaluated)
+
+
+def _fill(
+    winner: np.ndarray, objective: np.ndarray, chunk: MachineChunk, starts: np.ndarray
+) -> None:
+    """Write the winners of a chunk into arrays [problem, *limits, *machine, rank].
+
+    ``starts`` is where the plans of each problem begin among all.
+    """
+    position, best = (np.moveaxis(a, 1, -1) for a in (chunk.position, chunk.objective))
+    first = starts[:-1].reshape(-1, *(1,) * (winner.ndim - 1))
+    np.add(position, first, out=winner, casting="unsafe")
+    objective[...] = best
+    if position.min(initial=0) < 0:
+        winner[position < 0] = -1
+        objective[position < 0] = np.nan
 
 
 def _way(
@@ -110,7 +146,8 @@ def _way(
     if question.executor != JAX and bounded.is_worthwhile(question, groups):
         return functools.partial(bounded.chunks_of_group, question, kind)
     most = most_by_numpy(question, kind)
-    if executor_of(*whose, total, question.executor, most) == NUMPY:
+    sized = question.estimator.sizing is not None
+    if sized or executor_of(*whose, total, question.executor, most) == NUMPY:
         return functools.partial(direct.chunks_of_group, question, kind)
 
     def folds(group: ProblemGroup) -> Iterator[MachineChunk]:
@@ -144,115 +181,6 @@ def _of_one_machine(machine: OneMachine) -> SearchResult:
     )
 
 
-def _nothing_yet(
-    question: SearchProblem, problems: Sequence[int], lanes: Sequence[int], fits: Sequence[int]
-) -> SearchResult:
-    """Return arrays for the winners, without values; what no machine moves has size 1 there.
-
-    ``lanes`` are the sizes of the dimensions of limits and machines, and ``fits`` those of them
-    along which it changes what fits, 1 elsewhere.
-    """
-    each, ranked = (*problems, *(1 for _ in lanes)), (*problems, *lanes, question.top)
-    return SearchResult(
-        winner=np.empty(ranked, np.int32),
-        lists=[{field: np.empty(0, np.int32) for field in question.estimator.plan_fields}],
-        objective=np.empty(ranked),
-        legal=np.empty(each, np.int64),
-        feasible=np.empty((*problems, *fits), np.int64),
-        least_need=np.empty(each),
-        refused={},
-        combinations=0,
-        evaluated=0,
-    )
-
-
-def _point_by_point(question: SearchProblem, progress: Progress | None) -> SearchResult:
-    """Return the best plans at every point of a grid, each point a search of its own."""
-    found = _nothing_yet(question, [len(axis) for axis in question.axes], [], [])
-    lists: list[Mapping[str, np.ndarray]] = []
-    refused, total, before = Counter[str](), 0, 0
-    every = list(points(question.axes))
-    for done, (index, values) in enumerate(every, 1):
-        inputs = replace_all(question.inputs, values)
-        one = _of_one_machine(one_machine(dataclasses.replace(question, inputs=inputs, axes=())))
-        found.winner[index] = np.where(one.winner >= 0, one.winner + before, -1)
-        before += int((one.winner >= 0).sum())
-        for name in ("objective", "legal", "feasible", "least_need"):
-            getattr(found, name)[index] = getattr(one, name)
-        lists += one.lists
-        refused.update(one.refused)
-        total += one.combinations
-        if progress is not None:
-            progress(done, len(every))
-    found = dataclasses.replace(found, lists=lists, refused=dict(refused))
-    return dataclasses.replace(found, combinations=total, evaluated=total)
-
-
-def _lists(
-    groups: Sequence[ProblemGroup],
-) -> tuple[list[Mapping[str, np.ndarray]], dict[int, int]]:
-    """Return the plans of all groups, each list once, and where each begins, by its identity."""
-    lists = {id(group.ready): group.ready for group in groups}
-    starts = np.cumsum([0, *(ready.starts[-1] for ready in lists.values())])
-    begins = dict(zip(lists, starts[:-1].tolist(), strict=True))
-    return [ready.every for ready in lists.values()], begins
-
-
-def _count(group: ProblemGroup, fits: np.ndarray, found: SearchResult) -> None:
-    """Write how many plans of a group are legal, refused and fit, and what the leanest needs."""
-    ready = group.ready
-    own: tuple[Any, ...] = (*group.outer, group.some)
-    each = (-1, *(1,) * (fits.ndim - 1))  # problems along the first dimension
-    found.feasible[own] = fits
-    found.legal[own] = np.diff(ready.starts).reshape(each)
-    least = [some.need[0] if len(some) else np.nan for some in ready.plans]
-    found.least_need[own] = np.reshape(least, each)
-    for reason in ready.refused:
-        for name, count in reason.items():
-            found.refused[name] = found.refused.get(name, 0) + count
-
-
-def _fill(group: ProblemGroup, chunk: MachineChunk, start: int, found: SearchResult) -> None:
-    """Write the chunk of a group's problems into arrays [*outer, problem, *limits, *machine].
-
-    ``start`` is where the plans of the group begin among all.
-    """
-    at: tuple[Any, ...] = (*group.outer, group.some, *chunk.place)
-    position, objective = (np.moveaxis(a, 1, -1) for a in (chunk.position, chunk.objective))
-    starts = start + group.ready.starts[:-1]
-    winner, best = found.winner[at], found.objective[at]
-    np.add(position, starts.reshape(-1, *(1,) * (winner.ndim - 1)), out=winner, casting="unsafe")
-    best[...] = objective
-    if position.min(initial=0) < 0:
-        winner[position < 0] = -1
-        best[position < 0] = np.nan
-
-
-def _in_order(
-    found: SearchResult, problems: Sequence[int], lanes: Sequence[int], axes: Sequence[int]
-) -> SearchResult:
-    """Return the winners with one dimension per axis, in order.
-
-    ``problems`` and ``lanes`` are the sizes of the dimensions so far, and ``axes`` their axes.
-    """
-    turn = np.argsort(axes).astype(int).tolist()
-
-    def turned(array: np.ndarray, *rank: int) -> np.ndarray:
-        own = array.reshape((*problems, *array.shape[array.ndim - len(lanes) - len(rank) :]))
-        whole = np.broadcast_to(own, (*problems, *lanes, *rank))
-        return whole.transpose(*turn, *range(len(axes), whole.ndim))
-
-    top = found.objective.shape[-1]
-    return dataclasses.replace(
-        found,
-        winner=turned(found.winner, top),
-        objective=turned(found.objective, top),
-        legal=turned(found.legal),
-        feasible=turned(found.feasible),
-        least_need=turned(found.least_need),
-    )
-
-
 def check_search_size(question: SearchProblem) -> None:
     """Check that the best plans of every point, and the lists of plans, fit in memory.
 
@@ -261,11 +189,8 @@ def check_search_size(question: SearchProblem) -> None:
     """
     estimator, fields = question.estimator, len(question.estimator.plan_fields)
     check_search(question.axes, question.top, fields, question.report)
-    if estimator.sizing is not None:  # every plan of every point is evaluated by itself
-        some = question.axes
-    else:
-        kind = axis_roles(question)
-        some = tuple(question.axes[d] for d in kind.outer + kind.structural)
+    kind = axis_roles(question)
+    some = tuple(question.axes[d] for d in kind.outer + kind.structural)
 
     def plans_at(values: Mapping[str, Any]) -> int:
         inputs = replace_all(dataclasses.replace(question.inputs, plan=None), values)

@@ -23,8 +23,13 @@ from jaxroof.engine.search.candidates import (
     PreparedPlans,
     SortedPlans,
 )
-from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, plans_that_fit
-from jaxroof.engine.search.problem import AxisRoles, SearchProblem
+from jaxroof.engine.search.problem import (
+    AxisRoles,
+    MachineChunk,
+    ProblemGroup,
+    SearchProblem,
+    plans_that_fit,
+)
 from jaxroof.estimator import Estimator, reads
 
 EVERY = 1 << 18  # objectives of one problem that are kept, so that no plan is weighed twice

@@ -17,7 +17,6 @@ import xarray as xr
 from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance
 from jaxroof.engine.grid.dependencies import bound_reads
 from jaxroof.engine.grid.evaluate import evaluate_points
-from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.engine.search.bounded import SLACK, is_bounded
 from jaxroof.engine.search.candidates import (
     InputsKey,
@@ -28,7 +27,7 @@ from jaxroof.engine.search.candidates import (
     with_plans,
 )
 from jaxroof.engine.search.constraints import Constraint
-from jaxroof.engine.search.direct import in_pieces, objectives_of
+from jaxroof.engine.search.direct import in_pieces, objectives_of, within
 from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import FAR, TIE, Candidates
@@ -284,20 +283,7 @@ class OneMachine:
 
     def _evaluated(self, positions: np.ndarray, bound: bool = False) -> np.ndarray:
         """Return what is minimised, or its lower bound, of some plans."""
-        question = self.question
-        whose = question.estimator, question.recipe, question.inputs
-        if not len(positions):
-            return np.empty(0)
-        if executor_of(*whose, 0) != NUMPY:
-            aim = question.objective
-            asked = with_plans(question.estimator, question.inputs, self.at(positions))
-            others = question.estimator.limits[1:]
-            found = evaluate_points(
-                question.estimator, question.recipe, asked, None if others else aim
-            )
-            return np.where(within(question, found), question.sign * found[aim], FAR)
-        evaluate = functools.partial(self._objectives, bound=bound)
-        return in_pieces(evaluate, positions, 1)
+        return in_pieces(functools.partial(self._objectives, bound=bound), positions, 1)
 
     @functools.cached_property
     def _objectives(self) -> Callable[..., np.ndarray]:
@@ -362,7 +348,7 @@ def reports(
     if "feasible" not in found:
         count = len(next(iter(plans.values())))
         need = found[estimator.need] if estimator.need else np.zeros(count)
-        found["feasible"] = (need <= limit_of(question)) & within(question, found)
+        found["feasible"] = (need <= limit_of(question)) & within(estimator, inputs, found)
     columns = {**{field: column.astype(np.int64) for field, column in plans.items()}, **found}
     return dataset(
         {name: (("plan",), values) for name, values in columns.items()},
@@ -379,14 +365,6 @@ def reports(
             reasons=dict(estimator.reasons(question.recipe)) if estimator.reasons else {},
         ),
     )
-
-
-def within(question: SearchProblem, found: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Return where results are within every limit but the first."""
-    held = np.ones((), bool)
-    for limit in question.estimator.limits[1:]:
-        held = held & (found[limit.result] <= limit.of(question.inputs))
-    return held
 
 
 def limit_of(question: SearchProblem) -> float:

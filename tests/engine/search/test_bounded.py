@@ -11,8 +11,7 @@ from jaxroof.catalog import lookup
 from jaxroof.engine.grid.dependencies import bound_reads
 from jaxroof.engine.search import bounded
 from jaxroof.engine.search.driver import SearchResult, best_plans
-from jaxroof.engine.search.groups import problem_groups
-from jaxroof.engine.search.problem import SearchProblem, axis_roles, check_search
+from jaxroof.engine.search.problem import SearchProblem, axis_roles, check_search, problem_groups
 from jaxroof.structure import structure
 
 RATES = {

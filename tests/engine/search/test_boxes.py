@@ -11,8 +11,7 @@ from jobs import OWN, Job
 import jaxroof as jr
 from jaxroof.engine.search import boxes, direct, driver
 from jaxroof.engine.search.driver import SearchResult, best_plans
-from jaxroof.engine.search.groups import problem_groups
-from jaxroof.engine.search.problem import SearchProblem, axis_roles, check_search
+from jaxroof.engine.search.problem import SearchProblem, axis_roles, check_search, problem_groups
 
 RTOL = 1e-12
 
