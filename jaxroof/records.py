@@ -251,10 +251,9 @@ def checked_values(value: Any, field: "dataclasses.Field[Any]", where: str) -> n
     except OverflowError:  # an integer too large for a float
         raise InputError(f"{where}: expected {_range(field)}, given {shown(value)}") from None
     except (TypeError, ValueError):
-        said = shown(value)
-        raise InputError(f"{where}: {said} is not a number; expected {_range(field)}") from None
-    if np.asarray(value).dtype == bool:
-        said = str(value).lower()
+        array = None
+    if array is None or np.asarray(value).dtype == bool:
+        said = shown(value) if array is None else str(value).lower()
         raise InputError(f"{where}: {said} is not a number; expected {_range(field)}")
     low = array >= 0 if field.metadata["zero"] else array > 0
     good = np.isfinite(array) & low & (array <= field.metadata["most"])

@@ -88,15 +88,13 @@ def _asked(written: dict[str, Any], path: pathlib.Path) -> tuple[Question, dict[
     question = read_question(written, path.parent, estimator, settings, {})
     prices = dict(_paths(written.get("price", {})))
     machine = beside(path.parent, written.get("system", ""))
-    options: dict[str, Any] = {
-        "prices": _of_labels(prices, machine, question.inputs.system),
+    options = {key: written[key] for key in ("budget", "fixed", "starts") if key in written}
+    options |= {"minimise": "training_days", "times_cost": AIMS[aim]}
+    options |= {
         "bounds": dict(_paths(written.get("bounds", {}))),
-        "minimise": "training_days",
-        "times_cost": AIMS[aim],
         "where": written.get("where", ""),
-        **{key: written[key] for key in ("budget", "fixed", "starts") if key in written},
     }
-    return question, options
+    return question, options | {"prices": _of_labels(prices, machine, question.inputs.system)}
 
 
 def _of_labels(prices: dict[str, Any], name: str, machine: System) -> dict[str, Any]:
@@ -118,11 +116,8 @@ def _of_labels(prices: dict[str, Any], name: str, machine: System) -> dict[str, 
 def _paths(written: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield (dotted path, entry); the nested tables of an unquoted path are joined."""
     for key, value in written.items():
-        if (
-            isinstance(value, dict)
-            and value
-            and all(isinstance(v, dict | list) for v in value.values())
-        ):
+        inner = value.values() if isinstance(value, dict) else ()
+        if inner and all(isinstance(one, dict | list) for one in inner):
             yield from _paths(value, f"{prefix}{key}.")
         else:
             yield prefix + key, value

@@ -98,14 +98,9 @@ def _sweep(written: dict[str, Any], path: pathlib.Path, trust: bool) -> Sweep:
     if searched and placement is not None:
         what = "the search chooses it; expected degrees of your own beside"
         raise refusal("plan.placement", what)
-    return Sweep(
-        title=written.get("title", path.stem),
-        answer=answer,
-        options=options if placement is None else {**options, "placement": placement},
-        question=question,
-        searched=searched,
-        picture=written.get("picture", ""),
-    )
+    options |= {} if placement is None else {"placement": placement}
+    title, picture = written.get("title", path.stem), written.get("picture", "")
+    return Sweep(title, answer, options, question, searched, picture)
 
 
 def _options(written: Mapping[str, Any], answer: str, searched: bool, own: bool) -> dict[str, Any]:
@@ -221,11 +216,10 @@ def _stages(written: Mapping[str, Any], folder: pathlib.Path) -> Sweep:
     plan, settings = dict(written.get("plan", {})), dict(written.get("set", {}))
     varied = axes(written.get("axes", {}), folder=folder)
     for key, values in varied.items():
-        if isinstance(values, Mapping):
-            what = "fields that move together; expected one field an axis"
-            raise refusal(f"axes.{key or shown(key)}", what)
-        if length_of(values) < 1:
-            what = "an empty axis; expected at least one value"
+        what = "fields that move together; expected one field an axis"
+        if isinstance(values, Mapping) or length_of(values) < 1:
+            empty = "an empty axis; expected at least one value"
+            what = what if isinstance(values, Mapping) else empty
             raise refusal(f"axes.{key or shown(key)}", what)
     sizes = {name: plan.pop(name) for name in OF_THE_BATCH if name in plan}
     once(settings, "in plan", sizes, *sizes)
@@ -273,19 +267,17 @@ def run(
         if not grows:
             raise InputError("workers and scheduler: of a .zarr file alone; expected one as output")
     sweep = read_sweep(path, trust)
-    if chunk is not None or overwrite:
-        if not grows:
-            what = "of a .zarr file alone; expected one as the output"
-            raise InputError(f"chunk and overwrite: {what}")
-        if sweep.answer not in JOBS:
-            raise InputError("chunk and overwrite: of a search or a table; expected none of them")
+    if (chunk is not None or overwrite) and not (grows and sweep.answer in JOBS):
+        what = "a search or a table; expected none of them"
+        what = what if grows else "a .zarr file alone; expected one as the output"
+        raise InputError(f"chunk and overwrite: of {what}")
     with errors_in_file(path):
         asked = _job(sweep) if sweep.answer in JOBS else None
     if grows and asked is not None and output is not None:
         here = os.path.abspath(path), trust
         others = partial(finished_chunks, cluster, (job_of_file, here)) if cluster else None
-        way = partial(long_sweep, elsewhere=others)
-        return way(asked, output, chunk=chunk, overwrite=overwrite, progress=progress)
+        more = {"chunk": chunk, "overwrite": overwrite, "progress": progress}
+        return long_sweep(asked, output, elsewhere=others, **more)
     with errors_in_file(path):
         if asked is not None:
             check_whole(asked, output)
@@ -365,14 +357,8 @@ def job_of_file(path: str, trust: bool) -> SweepJob:
 def _job(sweep: Sweep) -> SweepJob:
     """Return the checked sweep of a search, a table or every plan."""
     assert sweep.question is not None
-    return sweep_job(
-        sweep.question.estimator,
-        sweep.question,
-        searched=sweep.searched,
-        plans=sweep.answer == "plans",
-        about=_about(sweep),
-        **sweep.options,
-    )
+    way = {"searched": sweep.searched, "plans": sweep.answer == "plans", "about": _about(sweep)}
+    return sweep_job(sweep.question.estimator, sweep.question, **way, **sweep.options)
 
 
 def _about(sweep: Sweep) -> Mapping[str, str]:

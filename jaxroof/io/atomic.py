@@ -51,21 +51,6 @@ def replace_file(path: Path, of: Path | None = None, *, sync: bool = True) -> It
             raise
 
 
-def _add(stream: io.FileIO, size: int, text: str) -> int:
-    """Write a text after the first ``size`` bytes, all or nothing; return the new size."""
-    data = memoryview(text.encode("utf-8", "surrogatepass"))
-    done = 0
-    try:
-        stream.truncate(size)
-        while done < len(data):
-            done += stream.write(data[done:])
-    except BaseException:
-        with contextlib.suppress(OSError):
-            stream.truncate(size)
-        raise
-    return size + done
-
-
 def partial_of(path: Path) -> pathlib.Path:
     """Return the name of the file that collects rows until all are written.
 
@@ -89,40 +74,40 @@ class _Partial:
         if self.stream is None:  # only now: the old file may be the only copy
             self.path.unlink(missing_ok=True)
             self.stream = io.FileIO(self.path, "xb")
-        size = _add(self.stream, self.size, text)
-        self.size, self.rows = size, self.rows + rows
+        data, done = memoryview(text.encode("utf-8", "surrogatepass")), 0
+        while done < len(data):
+            done += self.stream.write(data[done:])
+        self.size, self.rows = self.size + done, self.rows + rows
+
+    def in_place(self) -> bool:
+        """Return whether the path still names the open file."""
+        assert self.stream is not None
+        try:
+            return os.path.samestat(os.fstat(self.stream.fileno()), os.stat(self.path))
+        except FileNotFoundError:
+            return False
 
     def finish(self) -> None:
         """Rename the file to the target."""
         assert self.stream is not None
-        if not in_place(self.stream, self.path):
+        if not self.in_place():
             raise InputError(f"{self.target}: another run writes it too; expected another name")
-        self.stream.close()
         os.replace(self.path, self.target)
+        self.stream.close()
 
     def stop(self) -> str:
         """Cut off an incomplete text; return a sentence part that says where the rows are."""
         if self.stream is None:
             return ""
-        ours = self.stream.closed or in_place(self.stream, self.path)
-        with contextlib.suppress(OSError, ValueError):
+        ours = self.in_place()
+        with contextlib.suppress(OSError):
             self.stream.truncate(self.size)
-        self.stream.close()
-        if ours and self.rows:
-            many = f"{self.rows:,} rows" if self.rows > 1 else "one row"
-            return f"answers to the {many} before that are in {self.path}"
-        if ours:
-            with contextlib.suppress(OSError):
+            if ours and not self.rows:
                 self.path.unlink()
-        return ""
-
-
-def in_place(stream: io.FileIO, path: Path) -> bool:
-    """Return whether a path still names the open file."""
-    try:
-        return os.path.samestat(os.fstat(stream.fileno()), os.stat(path))
-    except FileNotFoundError:
-        return False
+        self.stream.close()
+        many = f"{self.rows:,} rows" if self.rows > 1 else "one row"
+        where = f"answers to the {many} before that are in {self.path}"
+        return where if ours and self.rows else ""
 
 
 @contextlib.contextmanager

@@ -42,27 +42,16 @@ OPERATIONS = {  # operation names of external traces -> kind
     "MPIAllgather": "all-gather",
     "SGDOptimizer": "optimizer",
 }
-HEADER = {  # CSV heading -> column of the trace
-    "name": "name",
-    "device": "device",
-    "start_s": "start",
-    "dur_s": "duration",
-    "kind": "kind",
-    "phase": "phase",
-    "stage": "stage",
-    "microbatch": "microbatch",
-    "replica": "replica",
-    "tensor": "tensor",
-    LABEL: LABEL,
-}
+HEADER = {"name": "name", "device": "device", "start_s": "start", "dur_s": "duration"}
+HEADER |= {name: name for name in ("kind", "phase", "stage", "microbatch", "replica", "tensor")}
+HEADER[LABEL] = LABEL  # CSV heading -> column of the trace
 LEAD = ("seq", "name", "device", "start_s", "dur_s")  # first columns of every CSV trace
 COLOURS = {  # reserved names of the format: blue, orange, green, yellow, red ...
     "forward": "rail_response",
     "backward": "rail_idle",
     "weight": "rail_load",
     "send": "startup",
-    "all-reduce": "rail_animation",
-    "all-gather": "rail_animation",
+    **dict.fromkeys(("all-reduce", "all-gather"), "rail_animation"),
     "optimizer": "black",
     "other": "grey",
 }
@@ -84,10 +73,10 @@ def trace_of(columns: Mapping[str, Sequence[Any]], attrs: Mapping[str, Any]) -> 
     phases = columns.get("phase") or [kind if kind in VISITS else "" for kind in kinds]
     kinds = [kind if kind in KINDS else "other" for kind in kinds]
     whole = {**columns, "kind": kinds, "phase": phases}
-    found: dict[str, xr.Variable] = {}
-    for name, words in TEXTS.items():
-        texts = np.array(whole[name], dtype=np.str_)
-        found[name] = xr.Variable("event", texts, {"long_name": words})
+    found = {
+        name: xr.Variable("event", np.array(whole[name], dtype=np.str_), {"long_name": words})
+        for name, words in TEXTS.items()
+    }
     for name, words in PLACES.items():
         numbers = np.asarray(whole.get(name, [NONE] * count), dtype=np.int64)
         about = {"units": "1", "long_name": words}
@@ -133,22 +122,19 @@ def side_by_side(traces: Mapping[str, xr.Dataset] | Iterable[xr.Dataset]) -> xr.
         traces = dict(zip(names, listed, strict=True))
     if not traces:
         raise refusal("traces", "none given; expected one or more")
-    held = []
     for name, one in traces.items():
         if not is_trace(one):
             has = ", ".join(map(str, one.sizes)) or "none"
             raise refusal(f"traces: {name}", f"no trace, its dimensions are {has}")
-        label = xr.Variable("event", np.full(one.sizes["event"], name))
-        held.append(one.assign_coords({LABEL: label}))
-    same = {
-        key: value
-        for key, value in held[0].attrs.items()
-        if all(one.attrs.get(key) == value for one in held)
-    }
+    held = list(traces.values())
+    first = held[0].attrs
+    same = {k: v for k, v in first.items() if all(one.attrs.get(k) == v for one in held)}
     if titles := [str(one.attrs["title"]) for one in held if "title" in one.attrs]:
         parts = [title.split(", ") for title in titles]
         same["title"] = ", ".join(p for p in parts[0] if all(p in others for others in parts))
-    columns = [event_columns(one) for one in held]
+    columns = [
+        {**event_columns(one), LABEL: [name] * one.sizes["event"]} for name, one in traces.items()
+    ]
     joined = {key: [v for some in columns for v in some[key]] for key in (*COLUMNS, LABEL)}
     return trace_of(joined, same)
 

@@ -619,7 +619,7 @@ def test_a_run_prints_what_tells_most(written, jaxroof):
     ring = 'estimator = "torus"\nsystem = "tpu-v5e"\ninputs = { rows = 64 }\n[axes]\nx = [2, 4]'
     assert "x time" in jaxroof(f"run {written(ring)}").words
     blocks = jaxroof(f"run {written(chr(10).join(['answer = ' + repr('layers'), BLOCK]))}").words
-    assert "MLP block, one layer: forward [TFLOP, GB]" in blocks
+    assert "The largest operation is fc2" in blocks
 
 
 def test_a_roofline_of_a_file_is_drawn_and_a_table_of_rows_is_not(written, jaxroof, tmp_path):

@@ -174,33 +174,27 @@ class Names:
         self.read: Callable[[str], Any] = estimator.names.get(column.path, lambda text: text)
         if column.path in choices_of(estimator.recipe):
             self.read = lambda text: choice(estimator.recipe, column.path, text)
-        self.place: dict[str, int] = {}  # text -> its position in `found`, -1 if it is wrong
-        self.found: list[Any] = []
-        self.why: dict[str, str] = {}
+        self.place: dict[str, int] = {}  # text -> its position in `found`
+        self.found: list[Any] = []  # values, or why a text has none
 
     def places(self, texts: Cells, order: int, faults: Faults) -> np.ndarray:
         """Return the position in `found` of each cell's value."""
         texts = texts.astype(str).tolist() if isinstance(texts, np.ndarray) else texts
         for text in dict.fromkeys(texts):
             if text not in self.place:
-                self.place[text] = self._learnt(text)
+                self.place[text] = len(self.found)
+                self.found.append(self._value(text.strip()))
         places = np.fromiter(map(self.place.__getitem__, texts), np.int64, len(texts))
-        for row in np.flatnonzero(places < 0).tolist():
-            faults.note(row, order, self.why[texts[row]])
+        wrong = [n for n, value in enumerate(self.found) if isinstance(value, InputError)]
+        for row in np.flatnonzero(np.isin(places, wrong)).tolist() if wrong else ():
+            faults.note(row, order, f"{self.heading}: {self.found[places[row]]}")
         return places
 
-    def _learnt(self, text: str) -> int:
-        head = f"{self.heading}: "
-        if not text.strip():
-            self.why[text] = f"{head}an empty cell; expected a name"
-            return -1
+    def _value(self, text: str) -> Any:
         try:
-            self.found.append(self.read(text.strip()))
+            return self.read(text) if text else InputError("an empty cell; expected a name")
         except InputError as error:
-            said = str(error)
-            self.why[text] = said if said.startswith(head) else head + said
-            return -1
-        return len(self.found) - 1
+            return InputError(str(error).removeprefix(f"{self.heading}: "))
 
 
 # ---- Numbers ------------------------------------------------------------------------------------
