@@ -65,24 +65,39 @@ def elasticities(
     """
     chosen = {**(settings or {}), **more}
     _, inputs, recipe, axes = ask(estimator, inputs, recipe, chosen, axes)
+    found: list[tuple[Any, Any, np.ndarray, tuple[str, ...]]] = []  # recipe, points, held, dims
     if estimator.candidates is None or getattr(inputs, "plan", None) is not None:
         if objective is not None or where:
             raise InputError("objective, where: of a search; expected inputs without a plan")
-        return _of_table(estimator, inputs, recipe, parameters, of, axes)
-    options = {"axes": axes, "where": where, "objective": objective}
-    every, asked = check_searches(estimator, inputs, recipe, **options)  # type: ignore[arg-type]
-    name = _result(estimator, asked[0].report, of or objective)
-    paths = known_parameters(estimator, asked[0].inputs, parameters)
-    pairs = best_of_each(asked)
-    data = search_dataset(every, pairs)
-    columns = []
-    for question, found in pairs:
-        dims = tuple(axis.name for axis in question.axes)
-        points = winning_inputs(question, found)
-        columns.append(
-            _columns(estimator, question.recipe, points, paths, name, found.held[..., 0], dims)
+        inputs, every, report = table_axes(estimator, inputs, recipe, axes)
+        name, paths = (
+            _result(estimator, report, of),
+            known_parameters(estimator, inputs, parameters),
         )
-    return _joined(data, stack_choices(every, columns), paths, asked[0].inputs, name)
+        data = tabulate(estimator, inputs, recipe, axes=every)
+        for one, grid in programs(every, recipe):
+            shape = tuple(len(axis) for axis in grid)
+            points = ravel_grid(spread(inputs, grid), shape)
+            points = place_rows(estimator, points, one, math.prod(shape))
+            found.append((one, points, np.ones(shape, bool), tuple(axis.name for axis in grid)))
+    else:
+        every, asked = check_searches(
+            estimator, inputs, recipe, axes=axes, where=where, objective=objective
+        )
+        inputs = asked[0].inputs
+        name = _result(estimator, asked[0].report, of or objective)
+        paths = known_parameters(estimator, inputs, parameters)
+        pairs = best_of_each(asked)
+        data = search_dataset(every, pairs)
+        for question, best in pairs:
+            dims = tuple(axis.name for axis in question.axes)
+            points = winning_inputs(question, best)
+            found.append((question.recipe, points, best.held[..., 0], dims))
+    columns = [
+        _columns(estimator, one, points, paths, name, held, dims)
+        for one, points, held, dims in found
+    ]
+    return _joined(data, stack_choices(every, columns), paths, inputs, name)
 
 
 def default_parameters(estimator: Estimator, inputs: Any) -> tuple[str, ...]:
@@ -141,29 +156,6 @@ def _result(estimator: Estimator, report: Any, asked: str | None) -> str:
     if name not in numbers:
         raise unknown("of", name, "result", numbers)
     return name
-
-
-def _of_table(
-    estimator: Estimator,
-    inputs: Any,
-    recipe: Any,
-    parameters: Sequence[str] | None,
-    of: str | None,
-    axes: AxisValues | None,
-) -> xr.Dataset:
-    """Return a table of results at fixed plans, with their elasticities."""
-    inputs, every, shapes = table_axes(estimator, inputs, recipe, axes)
-    name = _result(estimator, shapes, of)
-    paths = known_parameters(estimator, inputs, parameters)
-    data = tabulate(estimator, inputs, recipe, axes=every)
-    columns = []
-    for chosen, grid in programs(every, recipe):
-        dims, shape = tuple(axis.name for axis in grid), tuple(len(axis) for axis in grid)
-        points = ravel_grid(spread(inputs, grid), shape)
-        points = place_rows(estimator, points, chosen, math.prod(shape))
-        there = np.ones(shape, bool)
-        columns.append(_columns(estimator, chosen, points, paths, name, there, dims))
-    return _joined(data, stack_choices(every, columns), paths, inputs, name)
 
 
 def at_plan(
