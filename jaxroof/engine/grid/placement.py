@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 
 from jaxroof.engine.grid.axes import AxisValues, paths_of
-from jaxroof.engine.grid.chunks import pad_points
+from jaxroof.engine.grid.evaluate import iter_pieces
 from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator, first_best
 from jaxroof.records import leaves
-from jaxroof.structure import map_numbers
 
-FEW, MANY = 64, 1024  # points per call; two programs serve lists of any length
+PIECE = 1024  # points whose placements are compared at once
 
 
 def _first(estimator: Estimator, recipe: Any, inputs: Any, executor: str | None) -> np.ndarray:
@@ -58,16 +57,12 @@ def place_rows(estimator: Estimator, inputs: Any, recipe: Any, count: int) -> An
     """Return ``count`` points whose plans all have a placement; leaves are numbers or columns."""
     if estimator.is_placed(inputs):
         return place_best(estimator, inputs, recipe)
-    size = FEW if count <= MANY else MANY
-    found: dict[str, list[np.ndarray]] = {field: [] for field in estimator.placement}
-    for start in range(0, count, size):
-
-        def piece(leaf: Any, start: int = start) -> Any:
-            some = np.broadcast_to(leaf, (count,))[start : start + size]
-            return pad_points(np.asarray(some, np.float64), size)
-
-        plan = place_best(estimator, map_numbers(piece, inputs), recipe).plan
-        for field, columns in found.items():
-            columns.append(np.broadcast_to(getattr(plan, field), (size,)))
-    whole = {field: np.concatenate(columns)[:count] for field, columns in found.items()}
+    plans = [
+        (size, place_best(estimator, piece, recipe).plan)
+        for size, piece in iter_pieces(inputs, count, PIECE)
+    ]
+    whole = {
+        field: np.concatenate([np.broadcast_to(getattr(p, field), (n,)) for n, p in plans])
+        for field in estimator.placement
+    }
     return estimator.with_placement(inputs, whole)

@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from typing import Any
 
+import numpy as np
+
 from jaxroof.engine.grid.axes import Axis
 from jaxroof.limits import check_memory, counted
 from jaxroof.structure import results
@@ -84,20 +86,12 @@ def check_lists(
     if points <= LISTED:
         return
     check_memory(f"the plans of {counted(points, 'point')}", points * PROBLEM, remedy)
-    mean = sum(map(plans_at, sampled_points(axes, SAMPLE))) / SAMPLE
+    numbers = [number * (points - 1) // (SAMPLE - 1) for number in range(SAMPLE)]
+    places = np.transpose(np.unravel_index(numbers, [len(axis) for axis in axes]))
+    found = 0
+    for place in places:  # evenly spread, the first and last included
+        values = {p: c[i] for a, i in zip(axes, place, strict=True) for p, c in a.values.items()}
+        found += plans_at(values)
+    mean = found / SAMPLE
     what = f"the plans of {counted(points, 'point')}, about {mean:.0f} at each,"
     check_memory(what, points * (PROBLEM + mean * each), remedy)
-
-
-def sampled_points(axes: Sequence[Axis], count: int) -> list[dict[str, Any]]:
-    """Return {path: value} at some points of a grid, evenly spread, the first and last included."""
-    lengths = [len(axis) for axis in axes]
-    points, found = math.prod(lengths), []
-    for number in range(count):
-        left, index = number * (points - 1) // max(count - 1, 1), []
-        for length in reversed(lengths):
-            left, at = divmod(left, length)
-            index.append(at)
-        places = zip(axes, reversed(index), strict=True)
-        found.append({p: column[i] for axis, i in places for p, column in axis.values.items()})
-    return found

@@ -76,6 +76,8 @@ def number_column(inputs: Any, path: str, values: Any, names: Names) -> np.ndarr
         column = _spaced(values, unit, path)
     elif isinstance(values, Between):
         column = _piecewise(values, unit, path, names)
+    elif isinstance(values, np.ndarray) and values.dtype.kind in "fi" and values.size:
+        column = values.astype(np.float64)
     else:
         each = [number_of(value, field, path) for value in listed_values(path, values)]
         column = np.asarray(each, np.float64)

@@ -170,8 +170,7 @@ def test_every_point_of_a_grid_has_the_best_of_every_placement():
 
 def test_many_rows_are_placed_as_each_by_itself(monkeypatch):
     """Over the borders of calls, systems with other fast domains among them."""
-    monkeypatch.setattr(placing, "FEW", 4)
-    monkeypatch.setattr(placing, "MANY", 8)
+    monkeypatch.setattr(placing, "PIECE", 8)
     chance = np.random.default_rng(4)
     frame = pd.DataFrame(
         {
