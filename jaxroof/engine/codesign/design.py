@@ -25,7 +25,7 @@ from jaxroof.engine.grid.question import ask
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.engine.search.search import best_of_each, search_dataset
-from jaxroof.errors import InputError, unknown
+from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.limits import check_bound
 from jaxroof.records import field_at, get_at
@@ -114,6 +114,10 @@ def design_problem(
     check_bound("starts", "starts", starts)
     if estimator.plan and estimator.candidates is None and inputs.plan is None:
         raise InputError(f"{estimator.name or 'estimator'}: lists no plans; expected one's own")
+    for limit in estimator.limits[1:]:
+        if np.isfinite(limit.of(inputs)):
+            what = "a limit besides the first; expected none, a design holds plans within one"
+            raise refusal(limit.result, what)
     task = DesignProblem(
         estimator=estimator,
         inputs=inputs,

@@ -15,6 +15,7 @@ from jaxroof.engine.search.one_machine import one_machine
 from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.engine.sensitivity.derivatives import slopes
 from jaxroof.errors import refusal
+from jaxroof.estimator import FAR
 from jaxroof.records import get_at
 
 LOOK = 1024  # plans evaluated per call
@@ -79,7 +80,8 @@ class ParameterLanes:
                     each = (np.tile(column, len(some)) for column in (row, factor))
                     cost = self.costs(np.repeat(some, len(row)), *each)
                 else:
-                    cost = cost_of(question, question.sign * direct(some))
+                    aim = direct(some)
+                    cost = np.where(aim < FAR, cost_of(question, question.sign * aim), FAR)
             if not np.all(np.isfinite(cost) & (rising | (cost != 0.0))):
                 what = "not finite, or none, for a plan that fits"
                 raise refusal(question.objective, f"{what}; expected a number above 0 for each")
@@ -97,12 +99,23 @@ class ParameterLanes:
         fields = {field: column[plan] for field, column in self.plans.items()}
         return with_plans(self.question.estimator, inputs, fields)
 
-    def costs(self, plan: np.ndarray, row: np.ndarray, factor: np.ndarray) -> np.ndarray:
-        """Return the costs of plans, each with one parameter multiplied by a factor."""
+    def costs(
+        self, plan: np.ndarray, row: np.ndarray, factor: np.ndarray, within: bool = True
+    ) -> np.ndarray:
+        """Return the costs of plans, each with one parameter multiplied by a factor.
+
+        They are far where a plan exceeds a limit besides the first, unless ``within`` is false;
+        position -1 stands for no plan at all, which is better than one that exceeds a limit.
+        """
         question, inputs = self.question, self._inputs(plan, row, factor)
-        name = question.objective
-        found = evaluate_points(question.estimator, question.recipe, inputs, name)[name]
-        return np.asarray(cost_of(question, found))
+        limits, name = question.estimator.limits[1:] if within else (), question.objective
+        found = evaluate_points(
+            question.estimator, question.recipe, inputs, None if limits else name
+        )
+        cost = np.asarray(cost_of(question, found[name]))
+        for limit in limits:
+            cost = np.where(found[limit.result] <= limit.of(inputs), cost, FAR)
+        return np.where(plan < 0, 0.5 * FAR, cost)
 
     def sloped(
         self, plan: np.ndarray, row: np.ndarray, factor: np.ndarray

@@ -128,8 +128,9 @@ def _dataset(
     cost, kept, plan = np.full(shape, np.nan), np.full(shape, np.nan), np.full(shape, -1)
     if best is not None:
         held = factors <= most_factor(question, paths)[:, None]
-        cost, kept = (np.where(held, best.by_factor(c), np.nan) for c in (best.cost, best.kept))
-        plan = np.where(held, best.by_factor(best.plan), -1)
+        plan, kept = np.where(held, best.by_factor(best.plan), -1), best.by_factor(best.kept)
+        cost = np.where(plan >= 0, best.by_factor(best.cost), np.nan)
+        kept = np.where(held & (best.today >= 0), kept, np.nan)
     value = np.array([float(get_at(inputs, path)) for path in paths])
     fields = {f: column.astype(np.int64) for f, column in plans.items()}
     grid, row = ("parameter", "factor"), found.row
@@ -147,7 +148,8 @@ def _dataset(
         **{f"switch_{f}": column[found.plan] for f, column in fields.items()},
     }
     columns = {n: c if isinstance(c, tuple) else (("switch",), c) for n, c in columns.items()}
-    today = {f: int(c[best.today]) for f, c in fields.items()} if best is not None else None
+    there = best is not None and best.today >= 0
+    today = {f: int(c[best.today]) for f, c in fields.items()} if best and there else None
     attrs = provenance(
         question.estimator,
         inputs,

@@ -28,7 +28,7 @@ from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.engine.sensitivity.best_at_factors import best_at_factors
 from jaxroof.engine.sensitivity.parameter_lanes import ParameterLanes, share_saved
 from jaxroof.errors import InputError
-from jaxroof.estimator import TIE
+from jaxroof.estimator import FAR, TIE
 from jaxroof.records import field_at, get_at
 
 EXACT, SAMPLED = "exact", "sampled"
@@ -45,10 +45,10 @@ class BestPlans(NamedTuple):
     """The best plan of every lane, over (parameter, place); costs rise with the place."""
 
     way: np.ndarray  # [parameter], 1 or -1: a place is the factor to this power
-    plan: np.ndarray  # position among those that fit
+    plan: np.ndarray  # position among those that fit, -1 where none is within every limit
     cost: np.ndarray
     kept: np.ndarray  # cost of the current plan
-    today: int  # position of the current plan
+    today: int  # position of the current plan, -1 if there is none
     open: int = 0  # cells that were not searched to the end
 
     def by_factor(self, column: np.ndarray) -> np.ndarray:
@@ -140,13 +140,14 @@ def _turned(way: np.ndarray, cost: np.ndarray) -> np.ndarray:
 
 
 def _check(lanes: ParameterLanes, cost: np.ndarray) -> None:
-    """Check that costs [plan, parameter, place] are monotone and convex."""
+    """Check that costs [plan, parameter, place] are monotone and convex, and of one limit alone."""
     length = np.diff(lanes.factors)
     slack = SLACK * cost.max(axis=-1, keepdims=True)
     rise = np.diff(cost, axis=-1)
     steeper = np.diff(rise / length, axis=-1) * np.minimum(length[1:], length[:-1])
     one_way = np.all(rise >= -slack, axis=-1) | np.all(rise <= slack, axis=-1)
     good = np.all(one_way & np.all(steeper >= -slack, axis=-1), axis=0)
+    good &= len(lanes.question.estimator.limits) < 2  # a plan may exceed others somewhere
     if not np.all(good):
         path = lanes.paths[int(np.argmin(good))]
         text = f"no convex function of {path} or its reciprocal; expected a whole time, or a rate"
@@ -154,12 +155,13 @@ def _check(lanes: ParameterLanes, cost: np.ndarray) -> None:
 
 
 def _best(way: np.ndarray, plan: np.ndarray, cost: np.ndarray) -> BestPlans:
-    """Return the best plans of all lanes, ties to the first."""
+    """Return the best plans of all lanes, ties to the first; -1 where each exceeds a limit."""
     least = cost.min(axis=0)
     first = np.argmax(cost <= least + TIE * np.abs(least), axis=0)
-    today = int(first[0, first.shape[1] // 2])
-    won = np.take_along_axis(cost, first[None], axis=0)[0]
-    return BestPlans(way, plan[first], won, cost[today], int(plan[today]))
+    won, middle = np.take_along_axis(cost, first[None], axis=0)[0], first.shape[1] // 2
+    chosen, kept = np.where(won < FAR, plan[first], -1), cost[first[0, middle]]
+    kept = np.where(kept < FAR, kept, np.nan)
+    return BestPlans(way, chosen, won, kept, int(chosen[0, middle]))
 
 
 def _sampled(lanes: ParameterLanes) -> tuple[BestPlans, Intervals]:
@@ -411,8 +413,10 @@ def switches(lanes: ParameterLanes, best: BestPlans, won: Intervals) -> Switches
     row, factor, until, plan = won.row[at][order], factor[order], until[order], plan[order]
     today = np.full(len(row), best.today)
     plans, factors = np.concatenate([plan, plan, today]), np.concatenate([factor, until, until])
-    there, later, kept = np.split(lanes.costs(plans, np.tile(row, 3), factors), 3)
-    return Switches(row, factor, plan, until, cost=there, gain=share_saved(later, kept))
+    there, later, kept = np.split(lanes.costs(plans, np.tile(row, 3), factors, within=False), 3)
+    kept = np.where(lanes.costs(today, row, until) < FAR, kept, np.nan)
+    found = Switches(row, factor, plan, until, cost=there, gain=share_saved(later, kept))
+    return Switches(*(column[plan >= 0] for column in found))
 
 
 def most_factor(question: SearchProblem, paths: Sequence[str]) -> np.ndarray:

@@ -130,6 +130,10 @@ def _fitting(
     if estimator.limit is not None:
         limit[...] = np.asarray(estimator.limit(spread(question.inputs, lanes)))
     fits = there[..., None, :] & (need[..., None, :] <= limit[..., None])
+    each = {field: column[..., None, :] for field, column in plans.items()}
+    for other in estimator.limits[1:]:
+        bound = np.asarray(other.of(spread(question.inputs, lanes, extra=1)))
+        fits = fits & (_at_plans(question, lanes, each, other.result) <= bound)
     return fits, np.where(there, need, np.nan)
 
 

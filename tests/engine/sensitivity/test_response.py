@@ -18,6 +18,7 @@ from jaxroof.errors import InputError
 from jaxroof.estimator import Candidates
 from jaxroof.estimators.mlp_pipeline.step import pipeline
 from jaxroof.records import get_at
+from tests.helpers import pools
 
 TIE = 1e-12
 FIELDS = ["data", "tensor", "context", "pipeline", "microbatch", "panels"]
@@ -372,6 +373,54 @@ def test_a_plan_without_a_cost_is_told_in_one_line():
 def test_plans_that_are_programs_of_their_own_are_refused():
     with pytest.raises(InputError, match="its plans are programs of their own"):
         jr.response(pipeline, pipeline.example())
+
+
+@pytest.mark.parametrize("bounds", [(0.2, 0.02), (0.3, 0.004), (1e9, 0.009), (1e-9, 1.0)])
+def test_several_limits_hold_wherever_a_parameter_is_moved(bounds):
+    """The best at each factor is that of a search there; beside a switch it is the plan named."""
+    given = dict(zip(("limits.first", "limits.each"), bounds, strict=True))
+    question = dataclasses.replace(pools.example(), plan=None)
+    data = jr.response(pools.estimator, question, span=4.0, settings=given)
+    fields, switched = pools.estimator.plan_fields, 0
+    for path in map(str, data.parameter.values):
+        values, some = float(get_at(question, path)) * data.factor.values, of(data, path)
+        best = jr.search(pools.estimator, question, axes={path: values}, settings=given)
+        np.testing.assert_allclose(data.cost.sel(parameter=path), best.cost, rtol=1e-12)
+        for field in fields:
+            np.testing.assert_array_equal(data[field].sel(parameter=path), best[field])
+        plan = pools.Plan(**{f: some[f"switch_{f}"].values.astype(float) for f in fields})
+        beyond = np.where(some.switch_factor > 1.0, 1.0 + 1e-9, 1.0 - 1e-9)
+        there = jr.replace_at(question, path, some.switch_value.values * beyond)
+        report = pools.estimator.evaluate(dataclasses.replace(there, plan=plan))
+        assert np.all((report.first <= bounds[0]) & (report.each <= bounds[1]))
+        switched += some.sizes["switch"]
+    assert (switched > 0) == (bounds[0] > 1e-9)
+    priced = {
+        "prices": {"system.rate": {"price": 1.0, "per": "1 token/s"}},
+        "bounds": {"system.rate": [100.0, 1e4]},
+    }
+    with pytest.raises(InputError, match="first: a limit besides the first; expected none"):
+        jr.design(pools.estimator, question, settings=given, **priced)
+
+
+def test_several_limits_hold_in_every_draw():
+    given = {"limits.first": 0.2, "limits.each": 0.006}
+    question = dataclasses.replace(pools.example(), plan=None)
+    data = jr.uncertain(
+        pools.estimator, question, distributions={"system.rate": [500.0, 4e3]}, samples=16,
+        settings=given, top=99,
+    )  # fmt: skip
+    rates = data.parameter_drawn.values[0]
+    for number, plan in enumerate(data.candidate.values):
+        one = {f"plan.{f}": int(data[f].sel(candidate=plan)) for f in pools.estimator.plan_fields}
+        asked = jr.tabulate(
+            pools.estimator, pools.example(), settings={**given, **one}, axes={"system.rate": rates}
+        )
+        held = (asked["first"] <= 0.2) & (asked.each <= 0.006) & (asked.cache <= 16e9)
+        answered = np.isfinite(data.cost_drawn.values)
+        share = np.broadcast_to(held.values, answered.shape)[answered].mean()
+        np.testing.assert_allclose(data.fits[number], share)
+    assert np.any(data.fits < 1.0)
 
 
 # ---- Training, against every plan at every point ------------------------------------------------
