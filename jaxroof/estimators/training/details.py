@@ -18,7 +18,6 @@ from jaxroof.estimators.training.layer_time import (
     LayerTime,
     OperationTime,
     Sharded,
-    layer_time,
     layer_work,
     recomputed,
     with_fsdp,
@@ -78,7 +77,7 @@ def layer_operations(inputs: TrainingInputs, recipe: TrainingRecipe) -> Operatio
     """
     work = timed(inputs, recipe)
     done = layer_work(work, modules_of(recipe))
-    software, parts, time = work.software, done.parts, layer_time(done)
+    software, parts, time = work.software, done.parts, done.time
     named = {n: o for n, o in done.operations.items() if o.operation.time != "elementwise"}
     found = {name: _alone(one, work) for name, one in named.items()}
     again = sum(one.flops.forward for one in found.values())
@@ -94,7 +93,9 @@ def layer_operations(inputs: TrainingInputs, recipe: TrainingRecipe) -> Operatio
         "tensor messages": Operation(MESSAGE, parts["tensor_comm"]),
         "context messages": Operation(MESSAGE, parts["context_comm"]),
         "expert messages": Operation(MESSAGE, parts["expert_comm"]),
-        "recomputation": Operation("computed again", Passes(0.0, done.again), Passes(0.0, again)),
+        "recomputation": Operation(
+            "computed again", Passes(0.0, time.recompute), Passes(0.0, again)
+        ),
         "launch limit": Operation("wait", _less(time, done.busy)),
         "FSDP messages": Operation(MESSAGE, _less(sharded, time)),
     }

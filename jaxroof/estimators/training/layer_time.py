@@ -57,14 +57,13 @@ class OperationTime(NamedTuple):
 
 
 class LayerWork(NamedTuple):
-    """Seconds of an average layer and one microbatch, before the host's limit."""
+    """Seconds of an average layer and one microbatch, and what they are made of."""
 
     operations: dict[str, OperationTime]
     parts: dict[str, Passes]  # by the names of a LayerTime
     repeated: list[str]  # operations that selective recomputation computes again
-    again: Number  # what the backward pass computes and sends again
     busy: Passes  # if the host launched kernels in no time
-    host: Passes  # least time
+    time: LayerTime
 
 
 def tokens_of(model: TrainingModel, plan: TrainingPlan, rates: Rates) -> Tokens:
@@ -83,23 +82,6 @@ def tokens_of(model: TrainingModel, plan: TrainingPlan, rates: Rates) -> Tokens:
     )
 
 
-def layer_time(found: LayerWork) -> LayerTime:
-    """Return the seconds of an average layer, one microbatch, without FSDP.
-
-    forward = smax(C_f + T_f + X_f, host), backward likewise with what is computed again
-
-    Assumes: a layer is the mean of dense and routing ones; causal work is even over context ranks.
-    """
-    busy, host = found.busy, found.host
-    return LayerTime(
-        **{name: part.forward + part.backward for name, part in found.parts.items()},
-        recompute=found.again,
-        forward=smooth_larger(busy.forward, host.forward, SHARPER),
-        backward=smooth_larger(busy.backward, host.backward, SHARPER),
-        weights=found.parts["matmul"].weights + found.parts["experts"].weights,
-    )
-
-
 def recomputed(work: Work) -> tuple[Number, Number]:
     """Return the share of a layer that is computed again, and that of the recipe's modules."""
     level = work.plan.recompute
@@ -107,9 +89,12 @@ def recomputed(work: Work) -> tuple[Number, Number]:
 
 
 def layer_work(work: Work, modules: frozenset[Module]) -> LayerWork:
-    """Return the seconds of the operations and messages of an average layer, one microbatch.
+    """Return the seconds of an average layer, one microbatch, without FSDP.
+
+    forward = smax(C_f + T_f + X_f, host), backward likewise with what is computed again
 
     Arguments: ``modules`` are those that selective recomputation computes again.
+    Assumes: a layer is the mean of dense and routing ones; causal work is even over context ranks.
     """
     operations, software = timed_operations(work), work.software
     parts = parts_of(operations, work)
@@ -127,14 +112,14 @@ def layer_work(work: Work, modules: frozenset[Module]) -> LayerWork:
     launched = sum(launches[name] for name in repeated) / sum(launches.values())
     host = work.rates.host + operations["router"].share * work.rates.host_experts
     more = whole + modules_again * launched
-    return LayerWork(
-        operations=operations,
-        parts=parts,
-        repeated=repeated,
-        again=again,
-        busy=Passes(forward, backward),
-        host=Passes(host, host * (1.0 + more)),
+    time = LayerTime(
+        **{name: part.forward + part.backward for name, part in parts.items()},
+        recompute=again,
+        forward=smooth_larger(forward, host, SHARPER),
+        backward=smooth_larger(backward, host * (1.0 + more), SHARPER),
+        weights=parts["matmul"].weights + parts["experts"].weights,
     )
+    return LayerWork(operations, parts, repeated, Passes(forward, backward), time)
 
 
 def timed_operations(work: Work) -> dict[str, OperationTime]:
@@ -168,12 +153,13 @@ def parts_of(operations: dict[str, OperationTime], work: Work) -> dict[str, Pass
     found["cast"] = summed([one.cast for one in every])
     for part in ("context_comm", "expert_comm"):
         found[part] = summed([one.message for one in every if one.operation.sent == part])
-    columns = [one.time for one in every if _by_columns(one.operation)]
+    columns = [
+        one.time
+        for one in every
+        if (matrix := one.operation.matrix) and one.operation.time == "matmul"
+        if matrix.cut is not Cut.ROWS
+    ]
     return {**found, "tensor_comm": tensor_messages(found["matmul"], summed(columns), work)}
-
-
-def _by_columns(one: Operation) -> bool:
-    return one.time == "matmul" and one.matrix is not None and one.matrix.cut is not Cut.ROWS
 
 
 def _again(one: OperationTime, sent: Number) -> Number:

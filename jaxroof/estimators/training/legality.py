@@ -72,10 +72,8 @@ def _dualpipe(inputs: Any, *, pipeline: Any, microbatches: Any) -> Any:
     return even & (microbatches >= 2 * pipeline)
 
 
-_LAYERS_FACT, _EXPERTS_FACT = (
-    "the model has {layers:.0f} layers",
-    "the model has {experts:.0f} experts",
-)
+_LAYERS_FACT = "the model has {layers:.0f} layers"
+_EXPERTS_FACT = "the model has {experts:.0f} experts"
 _SEQUENCE_FACT = "a sequence has {sequence:,.0f} tokens"
 _STEP_FACT = "a step has {microbatches:,.0f} microbatches"
 _STAGES_ENOUGH = Rule(
@@ -284,16 +282,10 @@ def rules(recipe: TrainingRecipe) -> tuple[Rule, ...]:
     """Return the rules for plans under a recipe.
 
     A split of layers replaces the rule that chunks are equal by one that it has a place for each.
-
-    >>> [rule.name for rule in rules(TrainingRecipe())][-2:]
-    ['layers_divisible', 'context_heads']
     """
     split = recipe.layer_division
-    layers: tuple[Rule, ...]
-    if isinstance(split, tuple):
-        layers = (_STAGES_ENOUGH, _split_rule(split))
-    else:
-        layers = OF_DIVISION[split]
+    given = (_STAGES_ENOUGH, _split_rule(split)) if isinstance(split, tuple) else ()
+    layers = given or OF_DIVISION[split]  # type: ignore[index]
     exchange, own = OF_EXCHANGE[recipe.context_exchange], OF_SCHEDULE[recipe.schedule]
     common = [rule for rule in _COMMON if rule.name not in {other.name for other in own}]
     return (*common, *layers, *exchange, *own)

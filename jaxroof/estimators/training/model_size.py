@@ -3,6 +3,7 @@
 Source: docs/models/parameters_flops_memory.md, sections 2 and 3.
 """
 
+import dataclasses
 from collections.abc import Callable
 
 from jaxroof.catalog import lookup as named
@@ -158,6 +159,9 @@ class ModelFlops:
     )
 
 
+ENDS = ("embedding", "head", "positions")
+
+
 def token_flops(model: Architecture, recipe: Recipe) -> dict[str, Number]:
     """Return the FLOP of one token, forward and backward, by the names of ModelFlops.
 
@@ -172,9 +176,12 @@ def token_flops(model: Architecture, recipe: Recipe) -> dict[str, Number]:
     router = met.pop("router")
     layers = sum(met.values())
     matrices = layers + read.vocabulary * read.hidden
-    scores = _scores(read)
+    scores, counts = _scores(read), size(model, recipe)
+    active, query = counts["active_parameters"], head_widths(read)[0]
     counted = {
-        **_by_parameters(read, size(model, recipe)),
+        "flops_6n": active,
+        "flops_6n_no_embedding": active - sum(counts[f"parameters_{part}"] for part in ENDS),
+        "flops_palm": active + read.layers * read.heads * 2.0 * query * read.sequence,
         "flops_megatron_full": matrices + scores["full"],
         "flops_megatron_causal": matrices + scores["halved"],
         "flops_megatron_mtp": matrices + scores["halved"] + _prediction(read, of),
@@ -187,18 +194,6 @@ def token_flops(model: Architecture, recipe: Recipe) -> dict[str, Number]:
         "hardware_flops_full": full + 2.0 * (layers + core),
         "hardware_flops_selective": full + 2.0 * core,
         "hardware_flops_flash": full + core,
-    }
-
-
-def _by_parameters(model: TrainingModel, counts: dict[str, Number]) -> dict[str, Number]:
-    """Return the multiply-adds of the conventions that start from the parameters."""
-    active = counts["active_parameters"]
-    beside = ("embedding", "head", "positions")
-    query, _ = head_widths(model)
-    return {
-        "flops_6n": active,
-        "flops_6n_no_embedding": active - sum(counts[f"parameters_{part}"] for part in beside),
-        "flops_palm": active + model.layers * model.heads * 2.0 * query * model.sequence,
     }
 
 
@@ -239,12 +234,11 @@ def flops_step(inputs: FlopInputs, recipe: Recipe) -> ModelFlops:
     return ModelFlops(**{name: inputs.tokens * value for name, value in each.items()})
 
 
-model_flops = Estimator(
+model_flops = dataclasses.replace(
+    model_size,
     name="model_flops",
     step=flops_step,
     inputs=FlopInputs,
-    recipe=Recipe(),
-    names={"model": named.architecture_with_choices},
     example=lambda: FlopInputs(
         model=named.architecture_with_choices("mixtral-8x7b")[0], tokens=1e6
     ),
@@ -322,12 +316,12 @@ def mfu_example() -> RateInputs:
     return RateInputs(model=model, system=system, token_rate=843.0)
 
 
-mfu = Estimator(
+mfu = dataclasses.replace(
+    model_size,
     name="mfu",
     step=mfu_step,
     inputs=RateInputs,
-    recipe=Recipe(),
-    names={"model": named.architecture_with_choices, "system": named.labelled_system},
+    names={**model_size.names, "system": named.labelled_system},
     example=mfu_example,
     about=QUESTIONS["mfu"],
 )

@@ -37,8 +37,6 @@ def plans(inputs: TrainingInputs, recipe: TrainingRecipe) -> Candidates:
 
     Assumes: model, batch and gpus are single numbers; tensor ranks share the tokens, since that
     takes no more memory or time than a copy each; 1F1B alone interleaves.
-    Returns: a column per field of a split, the number of choices that each rule rejected, and what
-    goes with every split. The first stages reject degrees, the last ones whole splits.
     Raises: InputError where a number is missing.
     """
     gpus = int(with_named_absences(inputs).gpus)  # type: ignore[arg-type]
@@ -83,10 +81,7 @@ def _exchanges(rows: Columns, recipe: TrainingRecipe) -> Columns:
 
 
 def rule_inputs(inputs: TrainingInputs, gpus: int | None) -> Any:
-    """Return what the rules read of the inputs, as whole numbers; any cluster if ``gpus`` is None.
-
-    Raises: InputError where a number is missing.
-    """
+    """Return what the rules read of the inputs, as whole numbers; any cluster without ``gpus``."""
     inputs = with_named_absences(inputs)
     model = {name: int(getattr(inputs.model, name)) for name in COUNTS}
     return types.SimpleNamespace(

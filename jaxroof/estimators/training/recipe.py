@@ -52,11 +52,7 @@ class Embeddings(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """The structural choices of a model; a named model brings its own.
-
-    >>> Recipe().mlp
-    <Mlp.GATED: 'gated'>
-    """
+    """The structural choices of a model; a named model brings its own."""
 
     attention: Attention = Attention.HEADS
     mlp: Mlp = Mlp.GATED
@@ -150,11 +146,7 @@ class ExpertWeighting(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class TrainingRecipe(Recipe):
-    """The structural choices of a training step; a named model brings its own.
-
-    >>> TrainingRecipe().schedule
-    <Schedule.ONE_F_ONE_B: '1f1b'>
-    """
+    """The structural choices of a training step; a named model brings its own."""
 
     schedule: Schedule = Schedule.ONE_F_ONE_B
     selective: Selective | frozenset[Module] = dataclasses.field(  # or those parts themselves
@@ -182,12 +174,10 @@ def modules_of(recipe: TrainingRecipe) -> frozenset[Module]:
     Where several parts are chosen by one name, the core of attention is among them only if the
     attention kernel keeps scores: with the others its recomputation would free nothing.
     """
-    selective = recipe.selective
-    if not isinstance(selective, Selective):
-        return selective
-    if recipe.attention_kernel is AttentionKernel.UNFUSED:
-        return MODULES[selective] | {Module.CORE_ATTENTION}
-    return MODULES[selective]
+    if not isinstance(recipe.selective, Selective):
+        return recipe.selective
+    keeps = recipe.attention_kernel is AttentionKernel.UNFUSED
+    return MODULES[recipe.selective] | ({Module.CORE_ATTENTION} if keeps else set())
 
 
 _LIGHT = frozenset([Module.LAYERNORM, Module.LATENT_PROJECTION, Module.EXPERT_ACTIVATION])

@@ -173,8 +173,15 @@ def stage_seconds(work: Work, time: StepTime, layout: Layout) -> StageSeconds:
     weight gradients of a layer are its products', all else in its backward pass is waited for;
     models with latent attention run balanced layouts.
     """
-    plan, layer = work.plan, time.sharded
-    layers, edge = _shares(work, layout, *time.edges)
+    plan, layer, latent = work.plan, time.sharded, work.model.latent > 0.0
+    every, inner, outer = stage_layers(work.model, plan)
+    devices = len(layout.device)
+    ends, count = layout.first + layout.last, devices / layout.routes
+    layers = inner / plan.interleave - (inner - outer) * ends
+    layers = where(latent, every / count, layers) * np.ones(devices)
+    embedding, head = time.edges
+    edge = layout.first * embedding + layout.last * head
+    edge = where(latent, (embedding + head) / count, edge)
     slow = late(plan.tensor * plan.context * plan.data, work.rates.spread)
     backward = layers * layer.backward + 2.0 * THIRD * edge
     weight = layers * layer.weights + THIRD * edge
@@ -183,22 +190,7 @@ def stage_seconds(work: Work, time: StepTime, layout: Layout) -> StageSeconds:
         backward=slow * backward,
         input_gradient=slow * (backward - weight),
         weight_gradient=slow * weight,
-        send=send_time(work) * np.ones(len(layers)),
-    )
-
-
-def _shares(work: Work, layout: Layout, embedding: Number, head: Number) -> tuple[Any, Any]:
-    """Return the layers of every stage, and its seconds of embedding and head."""
-    model, plan = work.model, work.plan
-    every, inner, outer = stage_layers(model, plan)
-    count = len(layout.device) / layout.routes
-    at_ends = layout.first + layout.last
-    layers = inner / plan.interleave - (inner - outer) * at_ends
-    edge = layout.first * embedding + layout.last * head
-    latent = model.latent > 0.0
-    return (
-        where(latent, every / count, layers) * np.ones(len(layout.device)),
-        where(latent, (embedding + head) / count, edge),
+        send=send_time(work) * np.ones(devices),
     )
 
 

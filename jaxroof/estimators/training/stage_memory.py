@@ -279,9 +279,6 @@ def distinct_matrices(matrices: Sequence[Shape], others: Sequence[Shape] = ()) -
     """Return the elements of some matrices, each shape counted once, and none that others have.
 
     N = sum over the distinct pairs (m, n) of m n, where (m, n) is not (n, m)
-
-    >>> float(distinct_matrices([(2.0, 3.0, 1.0), (3.0, 2.0, 1.0)], [(3.0, 2.0, 1.0)]))
-    6.0
     """
     found: Number = 0.0
     for place, (rows, columns, present) in enumerate(matrices):

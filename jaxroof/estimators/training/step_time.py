@@ -13,7 +13,6 @@ from jaxroof.estimators.training.layer.sums import MeanWeights, mean_weights
 from jaxroof.estimators.training.layer_time import (
     LayerTime,
     Sharded,
-    layer_time,
     layer_work,
     tokens_of,
     with_fsdp,
@@ -133,7 +132,7 @@ def layer(
         recompute=recompute,
     )
     work = _work(inputs, plan, recipe)
-    return LayerParts(work.tokens, layer_time(layer_work(work, modules_of(recipe))), ends(work))
+    return LayerParts(work.tokens, layer_work(work, modules_of(recipe)).time, ends(work))
 
 
 def timed(inputs: TrainingInputs, recipe: TrainingRecipe, tokens: Tokens | None = None) -> Work:

@@ -134,9 +134,6 @@ def halved_context(sequence: Number, window: Number) -> Number:
 
     c = w (1 - w / 2 s), which is s / 2 without a window (w = 0)
 
-
-    >>> float(halved_context(8.0, 0.0)), float(halved_context(8.0, 4.0))
-    (4.0, 3.0)
     """
     width = _width(sequence, window)
     return width * (1.0 - width / (2.0 * sequence))
@@ -147,9 +144,6 @@ def exact_context(sequence: Number, window: Number) -> Number:
 
     c = (w s - w (w - 1) / 2) / s, which is (s + 1) / 2 without a window (w = 0)
 
-
-    >>> float(exact_context(8.0, 0.0)), float(exact_context(8.0, 4.0))
-    (4.5, 3.25)
     """
     width = _width(sequence, window)
     return (width * sequence - width * (width - 1.0) / 2.0) / sequence
