@@ -111,31 +111,3 @@ def recipe_of(chosen: dict[str, Any], model: choices.Recipe) -> choices.Training
         selective=frozenset(choices.Module(name) for name in chosen.get("modules", [])),
         layer_division=tuple(chosen.get("layer_split", [])) or choices.LayerDivision.EVEN,
     )
-
-
-def counts(m: Any) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """Return the parameters of layers of each kind and of a norm, as section 2 counts them."""
-    h, gates = m.hidden, 2 + m.gated
-    norm = h * {"rmsnorm": 1, "layernorm": 2}[m.norm]
-    sharded, replicated = _latent(m) if m.latent else _attention(m)
-    replicated += m.norms_per_layer * norm
-    inner = (1 + m.gated) if m.bias in ("all", "mlp") else 0
-    outer = h if m.bias in ("all", "mlp") else 0
-    dense = (sharded + gates * h * m.feedforward + inner * m.feedforward, replicated + outer, 0)
-    routed = m.experts * gates * h * m.expert_feedforward
-    routing = (sharded + gates * h * m.shared_feedforward, replicated + h * m.experts, routed)
-    return dense, routing, norm
-
-
-def _attention(m: Any) -> tuple[int, int]:
-    queries, keys = m.heads * m.head_size, m.kv_heads * m.head_size
-    biased = m.bias == "all"
-    sharded = 2 * m.hidden * (queries + keys) + (queries + 2 * keys) * biased
-    return sharded, m.hidden * biased + 2 * m.head_size * m.qk_norm
-
-
-def _latent(m: Any) -> tuple[int, int]:
-    h, q, c, rotated = m.hidden, m.q_rank, m.kv_rank, m.nope_size + m.rope_size
-    sharded = (q or h) * m.heads * rotated + c * m.heads * (m.nope_size + m.value_size)
-    sharded += m.heads * m.value_size * h
-    return sharded, (h * q + q if q else 0) + h * (c + m.rope_size) + c

@@ -1,11 +1,8 @@
 """Parameters of every model of the catalogue, integer for integer."""
 
 import dataclasses
-import json
-from types import SimpleNamespace
 
 import pytest
-import training_memory as memory
 from architectures import architecture, rows
 
 import jaxroof as jr
@@ -18,9 +15,8 @@ from jaxroof.estimators.training.layer.sums import (
     total_weights,
 )
 from jaxroof.estimators.training.model_size import size
-from jaxroof.estimators.training.planned import TrainingModel, training_model
+from jaxroof.estimators.training.planned import training_model
 from jaxroof.estimators.training.recipe import Biases, Embeddings, Norm
-from jaxroof.records import units
 
 MODELS = {row["name"]: row for row in rows("models/models")}
 OUTSIDE = ("embedding", "head", "positions", "class_head", "extra")  # of the layers
@@ -86,21 +82,6 @@ def test_parts_and_layers_sum_to_the_whole(name):
     )
     ends = sum(found[f"parameters_{part}"] for part in OUTSIDE)
     assert float(layers + norm_weights(model)) == float(found.parameters - ends)
-
-
-def test_layers_of_golden_memory_rows_have_the_parameters_that_those_count():
-    for name in ("memory_cases", "memory_settings"):
-        for text in {row["model"] for row in memory.rows(name)}:
-            shape = json.loads(text)
-            own = SimpleNamespace(**{**memory.MODEL, **shape})
-            model = training_model(*memory.of_model(shape))
-            dense, routing, norm = memory.counts(own)
-            assert tuple(map(float, layer_weights(groups(model))[0])) == dense, shape
-            assert float(norm_weights(model)) == norm, shape
-            if own.experts:  # else no layer routes: they count no time
-                assert tuple(map(float, layer_weights(groups(model))[1])) == routing, shape
-            for field in {*shape} & {*units(TrainingModel)}:
-                assert float(getattr(model, field)) == float(getattr(own, field)), (shape, field)
 
 
 GROWN = ("layers", "hidden", "feedforward", "heads", "vocabulary", "experts", "mtp_layers")

@@ -178,12 +178,3 @@ def test_jax_and_numpy_agree_and_the_slope_is_a_difference():
     assert float(value) == pytest.approx(float(time(rate)), rel=1e-12)
     up, down = (float(time(rate * (1.0 + h))) for h in (1e-6, -1e-6))
     assert float(slope) == pytest.approx((up - down) / 2e-6, rel=1e-6)
-
-
-def test_the_interval_is_that_of_the_regime():
-    for which, name in ((0, 0.0), (1, 2.0)):
-        bounds, report = step("1f1b", which=which).bounds, step("1f1b", which=which).report
-        assert float(bounds["regime"]) == name
-        low, high = float(bounds["step_time_low"]), float(bounds["step_time_high"])
-        assert low * high == pytest.approx(float(report.step_time) ** 2, rel=1e-12)
-        assert low < float(report.step_time) < high

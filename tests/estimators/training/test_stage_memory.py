@@ -22,15 +22,13 @@ from jaxroof.estimators.training.layer.sums import (
     sizes,
 )
 from jaxroof.estimators.training.planned import PlannedStep
-from jaxroof.estimators.training.recipe import CrossEntropy, Module, Schedule
+from jaxroof.estimators.training.recipe import Module, Schedule
 from jaxroof.estimators.training.report import StageMemory
 from jaxroof.estimators.training.stage_memory import TERMS as SINGLE
 from jaxroof.estimators.training.stage_memory import (
     FullestStage,
-    distinct_matrices,
     fullest_stage,
     memory_by_stage,
-    padded_vocabulary,
 )
 from jaxroof.estimators.training.stage_memory import (
     stages as stages_of,
@@ -164,21 +162,6 @@ def test_check_values_of_the_gpt3_block() -> None:
         inputs, recipe = golden.step(shape, plan, {**dropout, "sequence_parallel": shared})
         dense, _ = activations(inputs, recipe, sizes(inputs), groups(inputs.model))
         assert sum(dense.every.values()) == expected
-
-
-def test_a_padded_vocabulary_divides() -> None:
-    inputs, _ = golden.case(CASES["base"])
-    for tensor in (1.0, 3.0, 8.0):
-        asked = replace_at(inputs, "plan.tensor", tensor)
-        entries = float(inputs.model.vocabulary + inputs.states.extra_token)
-        padded = float(padded_vocabulary(asked))
-        assert padded % (128.0 * tensor) == 0.0
-        assert 0.0 <= padded - entries < 128.0 * tensor
-
-
-def test_a_shape_counts_once() -> None:
-    same = [(2.0, 3.0, 0.0), (2.0, 3.0, 4.0), (2.0, 3.0, 1.0), (3.0, 2.0, 1.0), (5.0, 1.0, 0.0)]
-    assert distinct_matrices(same) == 12.0
 
 
 # ---- Laws ---------------------------------------------------------------------------------------
@@ -318,16 +301,6 @@ def test_what_is_missing_and_what_fills() -> None:
     assert float(fits.missing) == 0.0
 
 
-def test_the_fullest_stages_of_many_plans_at_once() -> None:
-    inputs, recipe = golden.case(CASES["base"])
-    gpipe = {"schedule": Schedule.GPIPE, "cross_entropy": CrossEntropy.EAGER}
-    recipe = dataclasses.replace(recipe, **gpipe)
-    pipelines = np.array([1.0, 2.0, 4.0])
-    many = memory_by_stage(replace_at(inputs, "plan.pipeline", pipelines), recipe)
-    found = fullest_stage(many, 85.52e9)
-    np.testing.assert_array_equal(found.stage, pipelines - 1.0)
-
-
 # ---- Arrays, and JAX ----------------------------------------------------------------------------
 
 
@@ -378,15 +351,6 @@ def test_slopes_are_those_of_jax_and_finite(name: str) -> None:
     theirs = jax.jacfwd(device)(jnp.asarray(at))
     assert np.all(np.isfinite(theirs))
     np.testing.assert_allclose(ours.slope, theirs, rtol=1e-12)
-
-
-def test_a_loss_kernel_is_no_detail() -> None:
-    inputs, recipe = golden.case(CASES["base"])
-    heads = [
-        memory_by_stage(inputs, dataclasses.replace(recipe, cross_entropy=loss)).transient_head[-1]
-        for loss in CrossEntropy
-    ]
-    assert heads == sorted(heads)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from jaxroof.errors import InputError
 from jaxroof.estimators.training.interval import REGIMES
 from jaxroof.estimators.training.step import stage_memory, training
 from jaxroof.estimators.training.step_time import plan_time
-from jaxroof.records import checked, get_at, leaves, replace_at
+from jaxroof.records import checked, get_at, replace_at
 from jaxroof.structure import results
 
 EXAMPLE = checked(training.example())
@@ -76,59 +76,6 @@ def test_one_result_alone_is_that_of_the_report(model: str) -> None:
     for name in training.alone:
         found = evaluate_points(training, recipe, inputs, name)[name]
         np.testing.assert_allclose(found, np.broadcast_to(report[name], DRAWN), rtol=1e-14)
-
-
-def test_both_executors_take_as_long() -> None:
-    inputs, recipe = drawn("mixtral-8x7b")
-    by_numpy, by_jax = (
-        evaluate_points(training, recipe, inputs, "step_time", executor)["step_time"]
-        for executor in ("numpy", "jax")
-    )
-    np.testing.assert_allclose(by_jax, by_numpy, rtol=1e-12)
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_a_machine_as_fast_in_all_takes_as_much_less(model: str) -> None:
-    """Time is homogeneous: rates k times as high, latencies as short, and it takes 1 / k."""
-    inputs, recipe = drawn(model)
-    before = training.evaluate(inputs, recipe).step_time
-    for path, field, value in list(leaves(inputs)):
-        if path.startswith(("system.", "shared.")) and field.metadata["unit"] in ("FLOP/s", "B/s"):
-            inputs = replace_at(inputs, path, 3.0 * value)
-        elif path.startswith(("system.", "shared.")) and field.metadata["unit"] == "s":
-            inputs = replace_at(inputs, path, value / 3.0)
-    inputs = replace_at(inputs, "system.pcie_bandwidth", np.float64(3.0 * 64e9))
-    np.testing.assert_allclose(3.0 * training.evaluate(inputs, recipe).step_time, before, rtol=1e-9)
-
-
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize(
-    "path",
-    [
-        *("system.matrix_flops", "system.hbm_bandwidth", "system.fast_bandwidth"),
-        *("system.slow_bandwidth", "system.nics", "system.chip.matmul", "system.chip.hbm"),
-    ],
-)
-def test_no_faster_part_slows_a_step(model: str, path: str) -> None:
-    inputs, recipe = drawn(model)
-    before = training.evaluate(inputs, recipe).step_time
-    value = get_at(inputs, path)
-    after = training.evaluate(replace_at(inputs, path, 1.1 * value), recipe).step_time
-    assert np.all(after <= before * (1.0 + 1e-12))
-
-
-def test_elasticities_are_differences() -> None:
-    plan = {"plan.data": 32, "plan.tensor": 8, "plan.pipeline": 16}
-    paths = ["system.matrix_flops", "system.hbm_bandwidth", "system.slow_bandwidth"]
-    found = jr.elasticities(training, EXAMPLE, settings=plan, parameters=paths)
-    for path in paths:
-        value = get_at(EXAMPLE, path)
-        up, down = (
-            float(training.evaluate(replace_at(EXAMPLE, path, value * (1 + e))).step_time)
-            for e in (1e-5, -1e-5)
-        )
-        slope = (np.log(up) - np.log(down)) / 2e-5
-        assert float(found.elasticity.sel(parameter=path)) == pytest.approx(slope, abs=1e-6)
 
 
 def test_a_search_finds_the_fastest_that_fits() -> None:
