@@ -234,6 +234,7 @@ LINES = [
 CONFIGS = sorted((ROOT / "tests" / "catalog" / "huggingface").glob("*.json"))
 STORED = ("nc", "json", "csv", "zarr")
 SEARCH = "search --estimator published --model gpt3 --system b200-nvs8 --gpus 64 --batch 8"
+DRAWN = f"{SEARCH} --uncertain {{}}"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -244,6 +245,7 @@ def folder(tmp_path_factory):
         patch.setenv(MEMORY, "1 GB")
         patch.setattr(process, "start", lambda: None)
         os.chdir(home)
+        pathlib.Path("config").mkdir()
         inputs = jr.Inputs(
             model=jr.model("gpt3"), system=jr.system("h200-nvs4"), gpus=8.0, global_batch=16.0
         )
@@ -265,31 +267,22 @@ def written(name: str, content: bytes) -> str:
     return name
 
 
-def of_sweep(case: tuple[bytes, str]) -> list[str]:
-    content, line = case
-    return shlex.split(line.format(written("a.toml", content)))
+def of_file(name: str):
+    """Return the command line of a case: what a file holds, and a line with its place."""
+
+    def command(case: tuple[bytes, str]) -> list[str]:
+        content, line = case
+        return shlex.split(line.format(written(name, content)))
+
+    return command
+
+
+def cases_of(text: str, *lines: str):
+    """Return cases of a damaged text, each with one of some lines."""
+    return st.tuples(damaged_text(text), st.sampled_from(lines))
 
 
 ROADS = ["run {}"] * 6 + ["run {} --dry-run"] * 2 + ["show {}", "plot {} -o a.png"]
-
-
-def of_design(case: bytes) -> list[str]:
-    return ["design", written("a.toml", case)]
-
-
-def of_uncertainty(case: bytes) -> list[str]:
-    return [*shlex.split(SEARCH), "--uncertain", written("a.toml", case)]
-
-
-def of_catalogue(case: tuple[bytes, str]) -> list[str]:
-    content, option = case
-    name = written("./a.toml", content)
-    return [*shlex.split(SEARCH), option, name]
-
-
-def of_table(case: tuple[bytes, str]) -> list[str]:
-    content, line = case
-    return shlex.split(line.format(written("a.csv", content)))
 
 
 TABLES = {
@@ -298,11 +291,6 @@ TABLES = {
     "evaluate training {} --schema measured": MEASURED,
     "calibrate {} --system a100-80-sxm": MEASURED,
 }
-
-
-def of_config(case: bytes) -> list[str]:
-    pathlib.Path("config").mkdir(exist_ok=True)
-    return ["show", written("config/config.json", case)]
 
 
 WRITERS = {  # files of commands, of which attributes are damaged
@@ -334,11 +322,6 @@ def told_otherwise(draw) -> tuple[bytes, str]:
     return json.dumps(whole).encode("utf-8", "surrogatepass"), draw(st.sampled_from(READERS))
 
 
-def of_attributes(case: tuple[bytes, str]) -> list[str]:
-    content, line = case
-    return shlex.split(line.format(written("told.json", content)))
-
-
 def of_stored(case: tuple[str, bytes]) -> list[str]:
     kind, content = case
     return ["rerun" if kind != "csv" else "plot", written(f"a.{kind}", content)]
@@ -363,7 +346,6 @@ def stores(draw) -> tuple[str, bytes]:
 
 
 def of_store(case: tuple[str, bytes]) -> list[str]:
-
     name, content = case
     shutil.rmtree("a.zarr", ignore_errors=True)
     shutil.copytree("sound.zarr", "a.zarr")
@@ -373,32 +355,29 @@ def of_store(case: tuple[str, bytes]) -> list[str]:
 
 KINDS = {
     "sweep files": (
-        st.tuples(st.sampled_from(SWEEPS).flatmap(damaged_text), st.sampled_from(ROADS)),
-        of_sweep,
+        st.sampled_from(SWEEPS).flatmap(lambda text: cases_of(text, *ROADS)),
+        of_file("a.toml"),
     ),
-    "design files": (damaged_text(DESIGN), of_design),
-    "uncertainty files": (damaged_text(UNCERTAIN), of_uncertainty),
+    "design files": (cases_of(DESIGN, "design {}"), of_file("a.toml")),
+    "uncertainty files": (cases_of(UNCERTAIN, DRAWN), of_file("a.toml")),
     "catalogue files": (
-        st.tuples(damaged_text(MODEL), st.just("--model"))
-        | st.tuples(damaged_text(SYSTEM), st.just("--system")),
-        of_catalogue,
+        cases_of(MODEL, f"{SEARCH} --model {{}}") | cases_of(SYSTEM, f"{SEARCH} --system {{}}"),
+        of_file("./a.toml"),
     ),
     "tables of rows": (
-        st.sampled_from(sorted(TABLES)).flatmap(
-            lambda line: st.tuples(damaged_text(TABLES[line]), st.just(line))
-        ),
-        of_table,
+        st.sampled_from(sorted(TABLES)).flatmap(lambda line: cases_of(TABLES[line], line)),
+        of_file("a.csv"),
     ),
     "command lines": (
         st.sampled_from(LINES).map(shlex.split).flatmap(damaged_line),
         lambda words: words,
     ),
     "config.json of models": (
-        st.sampled_from(CONFIGS).map(pathlib.Path.read_text).flatmap(damaged_text),
-        of_config,
+        st.sampled_from(CONFIGS).flatmap(lambda file: cases_of(file.read_text(), "show {}")),
+        of_file("config/config.json"),
     ),
     "stored results": (stored_files(), of_stored),
-    "attributes of files": (told_otherwise(), of_attributes),
+    "attributes of files": (told_otherwise(), of_file("told.json")),
     "stores": (stores(), of_store),
 }
 EACH = -(-(CASES or DAILY) // len(KINDS))
@@ -430,20 +409,20 @@ def test_every_case_ends_with_a_result_or_one_line(kind):
     print(f"\n{kind}: {dict(ended)}, {taken / 1e6:.0f} MB more")
 
 
-SOUND = [
-    *((of_sweep, (text.encode(), ROADS[0])) for text in SWEEPS),
-    (of_design, DESIGN.encode()),
-    (of_uncertainty, UNCERTAIN.encode()),
-    (of_catalogue, (MODEL.encode(), "--model")),
-    (of_catalogue, (SYSTEM.encode(), "--system")),
-    *((of_table, (text.encode(), line)) for line, text in TABLES.items()),
-    *((lambda line: shlex.split(line), line) for line in LINES),
-    (of_config, CONFIGS[0].read_bytes()),
+SOUND = [  # file, what it holds, line
+    *(("a.toml", text, ROADS[0]) for text in SWEEPS),
+    ("a.toml", DESIGN, "design {}"),
+    ("a.toml", UNCERTAIN, DRAWN),
+    ("./a.toml", MODEL, f"{SEARCH} --model {{}}"),
+    ("./a.toml", SYSTEM, f"{SEARCH} --system {{}}"),
+    *(("a.csv", text, line) for line, text in TABLES.items()),
+    *(("a.toml", "", line) for line in LINES),
+    ("config/config.json", CONFIGS[0].read_text(), "show {}"),
 ]
 
 
 @pytest.mark.parametrize("number", range(len(SOUND)))
 def test_what_is_damaged_was_sound(number):
     """Else every case would be refused for one reason."""
-    command, case = SOUND[number]
-    assert outcome(command(case)) == "answered"
+    name, text, line = SOUND[number]
+    assert outcome(of_file(name)((text.encode(), line))) == "answered"
