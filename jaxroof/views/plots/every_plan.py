@@ -12,7 +12,6 @@ from jaxroof.views.plan_styles import ALONG, capacities, fitting
 from jaxroof.views.plots import labels, style
 from jaxroof.views.plots import select as choose
 from jaxroof.views.text.all_plans import plan_said
-from jaxroof.views.text.tables import amount
 
 PICTURE = "every_plan"
 FAR = 4.0  # times the largest need: a limit beyond it is not drawn
@@ -41,7 +40,7 @@ def every_plan(data: xr.Dataset) -> Figure:
         scale, unit = style.human(shown, unit_of(data, need))
         across = data[need].values / scale
         words = style.with_unit(label_of(data, need), unit)
-    made = style.figure(choose.title(data, "Every legal plan"), _finding(data, aim))
+    made = style.figure(choose.title(data, "Every legal plan"), choose.finding(data))
     axes = made.subplots()
     fits = data.feasible.values.astype(bool)
     for mask, fill, label in ((legal & fits, "full", "fits"), (legal & ~fits, "none", "too large")):
@@ -70,14 +69,3 @@ def every_plan(data: xr.Dataset) -> Figure:
         )
         labels.place(axes, taken, plan_said(data, int(place)), [at], offsets)
     return made
-
-
-def _finding(data: xr.Dataset, aim: str) -> str:
-    """Return the best plan and its result."""
-    found = fitting(data)
-    if not len(found):
-        return "No legal plan fits"
-    best = int(found[0])
-    said = amount(float(data[aim].values[best]), unit_of(data, aim))
-    legal = int(data.legal.values.sum())
-    return f"Best of {len(found):,} that fit ({legal:,} legal): {plan_said(data, best)}, {said}"

@@ -135,10 +135,8 @@ def binds(data: xr.Dataset) -> Figure:
         .transpose(*grid.sizes)
     )
     names = [resource_words(words) for words in known.limits.values()]
-    found = _binding(most, names, systems.base_place(grid, (x, y)), (x, y), systems.base_name(grid))
-    made, maps = _maps(
-        grid, most, (x, y, across), choose.title(data, "Which resource binds"), found
-    )
+    title = choose.title(data, "Which resource binds")
+    made, maps = _maps(grid, most, (x, y, across), title, choose.finding(data))
     colours = [colours_of(known)[name] for name in known.limits]
     for axes, one in maps:
         edges = [borders(one.data, dim) for dim in one.dims]
@@ -196,7 +194,8 @@ def _contour(axes: Axes, one: Map, limits: tuple[float, float]) -> Any:
         most = least * (2.0 * NARROW - 1.0)
     space = np.geomspace if most / least > WIDE else np.linspace
     levels = space(least, most, LEVELS + 1)
-    shown, look = np.ma.masked_invalid(one.value), {"cmap": "viridis_r", "zorder": 1}
+    shown = np.ma.masked_invalid(one.value)
+    look: dict[str, Any] = {"cmap": "viridis_r", "zorder": 1}
     x, y = (readable(one.data, dim)[0] for dim in one.dims)
     if not any(listed(one.data, dim) for dim in one.dims):
         return axes.contourf(x, y, shown, levels=levels, **look)
@@ -434,26 +433,3 @@ def _best(data: xr.Dataset, value: str, dims: tuple[str, str, str]) -> str:
         return f"{found}; {name} is as good"
     way, does = ("less", "reaches") if more else ("more", "takes")
     return f"{found}; {name} {does} {amount(float(there), unit)}, {percent(gap, 1)} {way}"
-
-
-def _binding(
-    most: xr.DataArray,
-    names: Sequence[str],
-    base: systems.Place | None,
-    dims: Sequence[str],
-    own: str,
-) -> str:
-    """Return over how much of the map each resource takes most of the step, and on the machine."""
-    fits = int(most.notnull().sum())
-    if not fits:
-        return "Nothing fits anywhere"
-    counts = {i: int((most == i).sum()) for i in range(len(names))}
-    there = [i for i in sorted(counts, key=lambda i: -counts[i]) if counts[i]]
-    said = [f"{names[i]} on {percent(counts[i] / fits, 1)}" for i in there]
-    said[0] = f"{said[0].replace(' on ', ' takes most of the step on ')} of the map"
-    if base is not None:
-        at = most.sel(dict(zip(dims, base, strict=True)), method="nearest")
-        if not at.ndim and np.isfinite(float(at)):
-            said[there.index(int(at))] += f", {own} included"
-    found = "; ".join(said)
-    return found[:1].upper() + found[1:]

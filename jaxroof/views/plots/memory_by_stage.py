@@ -7,7 +7,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from jaxroof.errors import refusal
-from jaxroof.units import size
+from jaxroof.views.parameter_words import words_of
 from jaxroof.views.plots import bars, style
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots.colours import MEMORY
@@ -28,7 +28,9 @@ def memory_by_stage(data: xr.Dataset) -> Figure:
     """
     choose.check_has(data, PICTURE, ("device", "capacity", "static", "transient"), ("stage",))
     dims = [str(dim) for dim in data.sizes if dim != "stage"]
-    points = choose.panels(data, dims)
+    named = [dim for dim in choose.named_dimensions(data) if dim in dims]
+    spoken = {dim: [f"{words_of(dim)} {value}" for value in data[dim].values] for dim in named}
+    points = choose.panels(data.assign_coords(spoken), dims)
     rows = [(words, int(part.fullest_stage), part) for words, part in points]
     if not dims:
         rows = [(f"stage {number}", i, data) for i, number in enumerate(data.stage.values)]
@@ -41,8 +43,9 @@ def memory_by_stage(data: xr.Dataset) -> Figure:
     }
     asked = json.loads(data.attrs.get("inputs", "{}"))
     head = title(data) if asked and not dims else "Memory of the fullest stage"
-    found = _points(data, rows) if dims else _one(data)
-    made = style.figure(choose.title(data, head), found, max(3.4, 2.2 + 0.34 * len(rows)))
+    made = style.figure(
+        choose.title(data, head), choose.finding(data), max(3.4, 2.2 + 0.34 * len(rows))
+    )
     axes = made.subplots()
     limits = np.array([float(part.capacity) for _, _, part in rows])
     margin = None if dims else margin_of(data, "device")
@@ -52,23 +55,3 @@ def memory_by_stage(data: xr.Dataset) -> Figure:
     bars.names(axes, [words for words, _, _ in rows])
     style.legend(made, columns=4)
     return made
-
-
-def _one(data: xr.Dataset) -> str:
-    """Return whether the step fits, where it is fullest, and what takes most there."""
-    full = int(data.fullest_stage)
-    name, amounts = max(groups(data).items(), key=lambda each: float(each[1][full]))
-    most = f"the most of it {name}, {size(float(amounts[full]), 'B')}"
-    needs = f"stage {full} needs {size(float(data.device[full]), 'B')}, {most}"
-    if bool(data.fits):
-        return f"It fits: {needs}"
-    return f"It does not fit by {size(float(data.missing), 'B')}: {needs}"
-
-
-def _points(data: xr.Dataset, rows: list[tuple[str, int, xr.Dataset]]) -> str:
-    """Return how many of the points fit, and the leanest of them."""
-    held = data.fits.values.astype(bool)
-    words, stage, least = min(rows, key=lambda row: float(row[2].device[row[1]]))
-    limit = size(float(data.capacity.max()), "B")
-    lean = f"the leanest, {words}, needs {size(float(least.device[stage]), 'B')}"
-    return f"{int(held.sum())} of {held.size} fit in {limit}; {lean}"

@@ -57,7 +57,7 @@ def plans(data: xr.Dataset) -> Figure:
     kept = data if listed else choose.best_plans(data)
     aim, need = (headlines(kept) or [objective_of(kept)])[0], need_of(kept)
     choose.check_has(kept, PICTURE, [aim])
-    numbers = [d for d in kept.sizes if d != listed and d not in choose.named_dimensions(kept)]
+    numbers = [str(d) for d in kept.sizes if d != listed and d not in choose.named_dimensions(kept)]
     if listed:
         choose.check_dimensions(kept, PICTURE, (listed,))
     elif len(numbers) > 1:
@@ -226,7 +226,7 @@ def _times(axes: Axes, rows: list[Row], aim: str, at: np.ndarray, *, shares: boo
     fits = [not row.refused for row in rows]
     bars.stacked(axes, parts, said, at, inside=True, fits=fits, thick=THICK)
     for text, fit in zip([t for t in axes.texts if t.get_text() in said], fits, strict=False):
-        text.set_weight("bold" if fit else "normal")
+        text.set_fontweight("bold" if fit else "normal")
     for place, row in zip(at, rows, strict=True):
         axes.text(0.0, place - 0.28, row.words, va="bottom").set_in_layout(False)
         if row.refused and not np.isfinite(float(row.point[aim])):

@@ -5,12 +5,12 @@ import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from jaxroof.errors import listing, refusal
+from jaxroof.errors import refusal
 from jaxroof.units import percent, seconds, size
 from jaxroof.views.plots import bars, style
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots.colours import MEMORY, TIMES
-from jaxroof.views.text.schedule import best_of, gap, rows
+from jaxroof.views.text.schedule import rows
 
 PARTS = {  # of a step, in the order they are stacked: words, colour
     "busy_time": ("computing, and sends that nothing hides", style.BLUE),
@@ -33,7 +33,7 @@ def schedules(data: xr.Dataset) -> Figure:
     if not found:
         raise refusal("schedules", "no schedule allows the plan")
     title = choose.title(data, "Pipeline schedules")
-    made = style.figure(title, _best(data), 2.4 + 0.5 * len(found))
+    made = style.figure(title, choose.finding(data), 2.4 + 0.5 * len(found))
     left, right = made.subplots(1, 2, sharey=True, width_ratios=(3, 2))
     scale, unit = style.human(data.step_time.values, "s")
     parts = {
@@ -58,21 +58,6 @@ def schedules(data: xr.Dataset) -> Figure:
         extra = [Patch(color=style.GREY, alpha=bars.PALE, label="pale: does not fit")]
     style.legend(made, extra=extra)
     return made
-
-
-def _best(data: xr.Dataset) -> str:
-    """Return the best schedule that fits, by how much, and what does not fit."""
-    best, found = best_of(data), rows(data)
-    full = [name for name, row in found if not bool(row.memory_fits)]
-    if best is None:
-        least = min(float(row.memory.max()) for _, row in found)
-        limit = size(float(data.memory_limit), "B")
-        return f"No schedule fits: the leanest needs {size(least, 'B')} of {limit}"
-    time = float(data.sel(schedule=best).step_time)
-    others = [(name, float(row.step_time)) for name, row in found if bool(row.feasible)][1:]
-    longer = f", {others[-1][0]} takes {gap(others[-1][1], time)[1:]} longer" if others else ""
-    out = f"; {listing(full)} {'does' if len(full) == 1 else 'do'} not fit" if full else ""
-    return f"Best: {best}, {seconds(time)}{longer}{out}"
 
 
 @style.drawn

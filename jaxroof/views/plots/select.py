@@ -11,9 +11,11 @@ from jaxroof.analyses.result_metadata import filled_paths, need_of, unit_of
 from jaxroof.catalog.lookup import system
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.units import parse, show
+from jaxroof.views.answers import headline
 from jaxroof.views.parameter_words import words_of
 
 REAL = {"A100": "a100-nvs8", "H200": "h200-nvs8", "B200": "b200-nvs8"}  # to compare with
+FOUND = 180  # letters of a finding
 NAMED = ("model", "split", "system")  # dimensions over names that come before others
 
 
@@ -98,6 +100,16 @@ def dimension_words(data: xr.Dataset) -> str:
 def title(data: xr.Dataset, otherwise: str) -> str:
     """Return the title of the data, or what they would be called."""
     return str(data.attrs.get("title") or otherwise)
+
+
+def finding(data: xr.Dataset) -> str:
+    """Return the first sentence of the answer, as much of it as stands under a title."""
+    first, *more = headline(data).removesuffix(".").split("; ")
+    for part in more:
+        if len(first) + len(part) > FOUND:
+            break
+        first = f"{first}; {part}"
+    return first
 
 
 def run_inputs(data: xr.Dataset) -> dict[str, Any]:

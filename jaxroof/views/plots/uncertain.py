@@ -8,10 +8,11 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from jaxroof.units import percent
 from jaxroof.views.parameter_words import words_of
+from jaxroof.views.plots import bars, style
 from jaxroof.views.plots import select as choose
-from jaxroof.views.plots import style
-from jaxroof.views.text.plan import placement_words, plan_words
+from jaxroof.views.text.plan import placed_words
 from jaxroof.views.text.tables import amount
 from jaxroof.views.text.uncertain_inputs import first_to_last, short_names
 
@@ -29,29 +30,30 @@ def bands(data: xr.Dataset) -> Figure:
     One point shows its distribution, the points of an axis of numbers a band along it.
     Raises: InputError where the data are not of uncertain inputs or vary over more than one axis.
     """
-    picture = "bands"
-    choose.check_has(data, picture, NEEDED, ("quantile", "parameter", "draw"))
+    choose.check_has(data, "bands", NEEDED, ("quantile", "parameter", "draw"))
     own = ("quantile", "parameter", "draw", "candidate")
     kept = data.squeeze([d for d, n in data.sizes.items() if n == 1 and d not in own])
     dims = [str(d) for d in kept.sizes if d not in own]
-    choose.check_dimensions(kept, picture, (*own, *dims[:1]))
+    choose.check_dimensions(kept, "bands", (*own, *dims[:1]))
     made = style.figure(choose.title(data, "Under uncertain inputs"), _finding(kept, dims), 7.4)
-    searched = "probability" in kept
-    layout = "ss;pi" if searched else "ss;ii"
-    panels = made.subplot_mosaic(layout, height_ratios=[1.15, 1], width_ratios=[1.25, 1])
+    planned = "probability" in kept and not dims
+    look: Any = {"height_ratios": [1.15, 1], "width_ratios": [1.25, 1]}
+    panels = made.subplot_mosaic("ss;pi" if planned else "ss;ii", **look)
     if not (kept.feasible_share.values > 0).any():
         for axes in panels.values():
             style.nothing(axes, "no plan fits in any draw")
         return made
-    if dims:
-        _along(panels["s"], kept, dims[0])
+    if not np.isfinite(kept.sobol_total.values).any():
+        style.nothing(panels["i"], UNKNOWN)
+    elif dims:
         _indices_along(panels["i"], kept, dims[0])
     else:
-        _distribution(panels["s"], kept)
         _indices(panels["i"], kept)
-    if searched and dims:
-        _costs_along(panels["p"], kept, dims[0])
-    elif searched:
+    if dims:
+        _along(panels["s"], kept, dims[0])
+    else:
+        _distribution(panels["s"], kept)
+    if planned:
         _plans(panels["p"], kept)
     return made
 
@@ -110,31 +112,27 @@ def _distribution(axes: Axes, data: xr.Dataset) -> None:
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
 
 
-def _place(data: xr.Dataset, dim: str) -> tuple[np.ndarray, np.ndarray, str]:
-    """Return the order of the points along an axis, where they stand, and its label."""
-    name = choose.linked_coordinates(data, dim)[:1] or [dim]
-    values = data[name[0]].values if name[0] in data.coords else np.arange(data.sizes[dim])
+def _place(axes: Axes, data: xr.Dataset, dim: str) -> tuple[np.ndarray, np.ndarray]:
+    """Set the axis along a dimension; return the order of its points and where they stand."""
+    name = (choose.linked_coordinates(data, dim) or [dim])[0]
+    values = data[name].values if name in data.coords else np.arange(data.sizes[dim])
+    axes.set_xlabel(dim.replace("_", " "))
     if values.dtype.kind not in "if":
-        return np.arange(len(values)), np.arange(len(values)), dim
+        axes.set_xticks(range(len(values)), values.astype(str))
+        return np.arange(len(values)), np.arange(len(values))
     order = np.argsort(values)
-    scale, unit = style.human(values, data[name[0]].attrs.get("units", "1"))
-    label = "accelerators" if dim == "gpus" else style.with_unit(dim.replace("_", " "), unit)
-    return order, values[order] / scale, label
-
-
-def _ticks(axes: Axes, data: xr.Dataset, dim: str) -> None:
-    _, values, label = _place(data, dim)
+    scale, unit = style.human(values, data[name].attrs.get("units", "1"))
     if dim == "gpus":
         style.sizes_axis(axes, values)
-    elif data[dim].dtype.kind not in "if":
-        axes.set_xticks(values, [str(name) for name in data[dim].values])
-    axes.set_xlabel(label)
+    else:
+        axes.set_xlabel(style.with_unit(dim.replace("_", " "), unit))
+    return order, values[order] / scale
 
 
 def _along(axes: Axes, data: xr.Dataset, dim: str) -> None:
     """Draw the bands along an axis."""
     aim, scale, label = _scaled(data)
-    order, places, _ = _place(data, dim)
+    order, places = _place(axes, data, dim)
     ordered = data.isel({dim: order})
     best = ordered[aim].transpose(dim, "quantile").values / scale
     for low, high, alpha, words in SHADES:
@@ -154,7 +152,6 @@ def _along(axes: Axes, data: xr.Dataset, dim: str) -> None:
         axes.plot(places, kept[:, 4], linestyle=":", label="today's best kept: 95 %", **look)
     today = ordered[f"{aim}_today"].values / scale
     axes.plot(places, today, "D", color=style.GREEN, markersize=5, label="today's inputs")
-    _ticks(axes, data, dim)
     held = best[np.isfinite(best)]
     if held.min() > 0 and held.max() / held.min() > 4:
         style.powers_of_two(axes.yaxis, held.min() / 1.2, held.max() * 1.2)
@@ -175,63 +172,18 @@ def _plans(axes: Axes, data: xr.Dataset) -> None:
     axes.barh(place, chance, color=colours, height=0.62)
     for at, i in enumerate(held):
         plan = data.isel(candidate=i)
-        mean = 100 * float(plan.regret_mean)
-        fits = float(plan.fits)
-        words = f"{chance[at]:.3g} %" + (f", {_digits(mean)} % longer" if mean >= 0.05 else "")
-        words += f"\nfits in {100 * fits:.3g} %" if fits < 1 else ""
+        mean, fits = float(plan.regret_mean), float(plan.fits)
+        more = f", {percent(mean, 1)} longer" if mean >= 5e-4 else ""
+        words = f"{chance[at]:.3g} %{more}" + (f"\nfits in {100 * fits:.3g} %" if fits < 1 else "")
         inside = chance[at] > 60
         colour = "white" if inside and colours[at] == style.GREEN else style.BLACK
-        where = chance[at] - 1.5 if inside else chance[at] + 1.5
-        side = "right" if inside else "left"
+        where, side = chance[at] + (-1.5 if inside else 1.5), "right" if inside else "left"
         axes.text(where, at, words, ha=side, va="center", color=colour)
-    names = [data.isel(candidate=i) for i in held]
-    spelled = [
-        "\n".join(filter(None, (plan_words(p), _placed(p)))).replace("microbatch", "mb")
-        for p in names
-    ]
-    axes.set_yticks(place, spelled)
-    axes.invert_yaxis()
+    names = [placed_words(data.isel(candidate=i), before="placed") for i in held]
+    bars.names(axes, [name.replace(" (", "\n(") for name in names])
     axes.set_title("the plan to commit to: green", loc="left")
     axes.set(xlim=(0, 105), xlabel="draws in which it is the best [%]")
     style.grid(axes, "x")
-
-
-def _placed(plan: xr.Dataset) -> str:
-    return f"placed {placement_words(plan)}" if placement_words(plan) else ""
-
-
-def _digits(per_cent: float) -> str:
-    return f"{per_cent:.2g}" if per_cent < 10 else f"{per_cent:.0f}"
-
-
-def _costs_along(axes: Axes, data: xr.Dataset, dim: str) -> None:
-    """Draw, along an axis, how open the choice of a plan is and what committing to one costs."""
-    order, places, _ = _place(data, dim)
-    points = [data.isel({dim: i}) for i in order]
-    chosen = [
-        p.sel(candidate=int(p.candidate_committed)) if int(p.candidate_committed) > 0 else None
-        for p in points
-    ]
-    lines = {
-        "probability": ("is the best", style.BLUE, "o", "-"),
-        "regret_worst": ("costs in the worst 5 %", style.VERMILION, "s", ":"),
-        "regret_mean": ("costs on average", style.VERMILION, "^", "-"),
-    }
-    twin = axes.twinx()
-    for name, (words, colour, mark, dash) in lines.items():
-        values = [np.nan if plan is None else 100 * float(plan[name]) for plan in chosen]
-        look: dict[str, Any] = {"color": colour, "marker": mark, "linestyle": dash, "markersize": 5}
-        (axes if name == "probability" else twin).plot(places, values, label=words, **look)
-    _ticks(axes, data, dim)
-    axes.set_ylim(0, 105)
-    axes.set_ylabel("draws in which it is the best [%]", color=style.BLUE)
-    twin.set_ylim(bottom=0)
-    twin.set_ylabel("cost beyond the best of each draw [%]", color=style.VERMILION)
-    axes.set_title("The plan to commit to")
-    handles = [line for each in (axes, twin) for line in each.get_lines()]
-    below: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2), "ncols": 1}
-    axes.legend(handles=handles, columnspacing=1.0, **below)
-    style.grid(axes)
 
 
 def _named(data: xr.Dataset) -> list[str]:
@@ -240,9 +192,6 @@ def _named(data: xr.Dataset) -> list[str]:
 
 def _indices(axes: Axes, data: xr.Dataset) -> None:
     """Draw the share of the variance that each input has a part in, and explains by itself."""
-    if not np.isfinite(data.sobol_total.values).any():
-        style.nothing(axes, UNKNOWN)
-        return
     chosen, place = first_to_last(data)[:MOST], np.arange(min(MOST, data.sizes["parameter"]))
     for name, colour, words, shift in (
         ("total", style.SKY, "with all others", -0.19),
@@ -253,8 +202,7 @@ def _indices(axes: Axes, data: xr.Dataset) -> None:
         look: dict[str, Any] = {"ecolor": style.GREY, "capsize": 2, "label": words}
         axes.barh(place + shift, share, 0.36, xerr=error, color=colour, **look)
     names = _named(data)
-    axes.set_yticks(place, [textwrap.fill(names[i], 14) for i in chosen])
-    axes.invert_yaxis()
+    bars.names(axes, [textwrap.fill(names[i], 14) for i in chosen])
     axes.set_xlim(left=0)
     axes.set_xlabel("share of the variance [%]")
     axes.legend(loc="lower right")
@@ -263,10 +211,7 @@ def _indices(axes: Axes, data: xr.Dataset) -> None:
 
 def _indices_along(axes: Axes, data: xr.Dataset, dim: str) -> None:
     """Draw the total share of each input along an axis."""
-    if not np.isfinite(data.sobol_total.values).any():
-        style.nothing(axes, UNKNOWN)
-        return
-    order, places, _ = _place(data, dim)
+    order, places = _place(axes, data, dim)
     names = _named(data)
     total = data.sobol_total.transpose(dim, "parameter").values[order]
     for i, colour, mark in zip(
@@ -274,7 +219,6 @@ def _indices_along(axes: Axes, data: xr.Dataset, dim: str) -> None:
     ):
         look: dict[str, Any] = {"color": colour, "marker": mark, "markersize": 5}
         axes.plot(places, 100 * total[:, i], label=names[i], **look)
-    _ticks(axes, data, dim)
     axes.set_ylim(bottom=0)
     axes.set_ylabel("part in the variance [%]")
     axes.set_title("What spreads it")

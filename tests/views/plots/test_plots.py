@@ -283,8 +283,9 @@ def test_what_binds_says_where_the_base_machine_is():
     }
     asked = {"model": "gpt3", "system": "b200-nvs8", "gpus": 64, "global_batch": 64}
     data = jr.elasticities("published", axes=axes, **asked)
-    (finding,) = [one for one in said(plots.draw(data)) if "of the map" in one]
-    assert ", b200-nvs8 included" in finding or ", this machine included" in finding, finding
+    told = said(plots.draw(data))
+    assert any(one.startswith("What binds most: ") for one in told)
+    assert "this machine" in told
 
 
 @pytest.mark.parametrize("stages", [1, 32])
@@ -296,7 +297,7 @@ def test_memory_of_stages_are_bars_as_long_as_the_device(stages):
     np.testing.assert_allclose(ends(axes), data.device / 1e9)
     (line, *_) = (c for c in axes.collections if c.get_linestyle()[0][1])
     assert line.get_segments()[0][0, 0] == pytest.approx(float(data.capacity) / 1e9)
-    answer = "It fits: " if bool(data.fits) else "It does not fit by "
+    answer = "It fits: " if bool(data.fits) else "It does not fit"
     assert any(text.get_text().startswith(answer) for text in made.texts)
 
 
@@ -310,7 +311,9 @@ def test_memory_of_many_points_is_that_of_their_fullest_stages():
     bold = [text.get_weight() == "bold" for text in axes.texts]
     assert bold == (~data.fits.values.astype(bool)).ravel().tolist()
     held = int(data.fits.sum())
-    assert any(t.get_text().startswith(f"{held} of {data.fits.size} fit in") for t in made.texts)
+    assert any(
+        t.get_text().startswith(f"{held} of {data.fits.size} legal plans fit") for t in made.texts
+    )
 
 
 def test_every_stage_works_and_idles_for_the_step():
