@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from jaxroof.analyses.plan_question import Question, Rules, count_of, machine_of, question_of
+from jaxroof.analyses.training_question import Rules, plans_asked, plans_on
 from jaxroof.catalog.chip import Chip
 from jaxroof.engine.search.candidates import with_plans
 from jaxroof.engine.search.none_legal import NoLegalPlan, none_legal
 from jaxroof.engine.search.one_machine import OneMachine
-from jaxroof.engine.search.problem import check_top
+from jaxroof.engine.search.problem import SearchProblem, check_top
 from jaxroof.engine.search.ranked_plans import Whole, as_variables, fields_of, ranked_plans
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.interval import REGIMES, inside, of_own_runs, reasons_outside
@@ -75,22 +75,27 @@ def fastest_plans(
     >>> bool(data.step_time_low[0] < data.step_time[0] < data.step_time_high[0])
     True
     """
-    named = str(system) if isinstance(system, str) else type(system).__name__
-    given = {"chip": chip, **(settings or {}), **more}
-    asked = question_of(model, system, global_batch, where, given, training)
-    return fastest_of(asked, count_of(gpus), top, own).assign_attrs(
-        model=str(model) if isinstance(model, str) else type(model).__name__,
-        system=named,
-    )
+    named = {"model": model, "system": system}
+    given = {**named, "global_batch": global_batch, "chip": chip, **(settings or {}), **more}
+    found = fastest_of(plans_asked(training, given, where), gpus, top, own)
+    return found.assign_attrs(names_of(**named))
 
 
-def fastest_of(asked: Question, size: int, top: int = 1, own: str | None = None) -> xr.Dataset:
-    """Return the fastest plans of a checked question on some accelerators.
+def names_of(**records: Any) -> dict[str, str]:
+    """Return what records are called in the attributes of an answer."""
+    return {
+        key: named if isinstance(named, str) else type(named).__name__
+        for key, named in records.items()
+    }
+
+
+def fastest_of(asked: SearchProblem, gpus: Any, top: int = 1, own: str | None = None) -> xr.Dataset:
+    """Return the fastest plans of a checked search on some accelerators.
 
     Arguments and errors are as in ``fastest_plans``.
     """
     check_top(top)
-    machine = machine_of(asked, size, training, top)
+    machine, size = plans_on(asked, gpus, top), int(gpus)
     if not machine.plans.size:
         raise NoLegalPlan(none_legal(machine.question, machine.refused))
     if not len(machine.fitting):
@@ -102,7 +107,7 @@ def fastest_of(asked: Question, size: int, top: int = 1, own: str | None = None)
     data = data.rename(own_need="own_device") if own is not None else data
     whole: dict[str, tuple[Any, str, str]] = {
         "gpus": (size, "1", "Accelerators"),
-        "capacity": (asked.capacity, "B", "High-bandwidth memory that a step may fill"),
+        "capacity": (machine.limit, "B", "High-bandwidth memory that a step may fill"),
         **_lean(machine, data.isel(plan=0)),
         **_measured(machine, data.isel(plan=0)),
     }
@@ -135,16 +140,8 @@ def _lean(machine: OneMachine, best: xr.Dataset) -> Whole:
     place = int(np.argmin(machine.need[near[kept]]))
     lean, which = int(near[kept][place]), f"of the leanest at most {percent(LONGER)} slower"
     return {
-        "lean": (
-            float(values[kept][place]),
-            "s",
-            f"Step time {which}",
-        ),
-        "lean_memory": (
-            float(machine.need[lean]),
-            "B",
-            f"Memory {which}",
-        ),
+        "lean": (float(values[kept][place]), "s", f"Step time {which}"),
+        "lean_memory": (float(machine.need[lean]), "B", f"Memory {which}"),
         **fields_of(machine, lean, "lean_plan"),
     }
 

@@ -20,8 +20,7 @@ from jaxroof.analyses.fit_question import (
 )
 from jaxroof.analyses.fit_software import SoftwareAnswer, plan_numbers, software_answer
 from jaxroof.analyses.least_memory import fewest_accelerators
-from jaxroof.analyses.plan_question import Filled, filled_plan
-from jaxroof.analyses.plan_question import Question as Search
+from jaxroof.analyses.training_question import Filled, filled_plan
 from jaxroof.catalog.lookup import TODAY, as_reported
 from jaxroof.engine.details import detail
 from jaxroof.engine.grid.axes import Axis
@@ -325,5 +324,4 @@ def filled_fields(model: Any, system: Any, given: Mapping[str, Any]) -> Filled |
         selective = {name: value for name, value in given.items() if name == SELECTIVE}
         recipe = choose(dataclasses.replace(recipe, selective=Selective.LIGHT), selective)
     searched = dataclasses.replace(inputs, plan=None, gpus=None, system=as_reported(inputs.system))
-    found = Search(searched, recipe, (), float(asked.capacity))
-    return filled_plan(found, float(asked.inputs.gpus or 1.0), own, training)
+    return filled_plan(searched, recipe, float(asked.inputs.gpus or 1.0), own)

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from jaxroof.analyses.plan_question import Question, Rules, count_of, machine_of, question_of
+from jaxroof.analyses.fastest_plans import names_of
+from jaxroof.analyses.training_question import Rules, plans_asked, plans_on
 from jaxroof.engine.search.candidates import needs_of, plan_product
 from jaxroof.engine.search.none_legal import NoLegalPlan, none_legal
-from jaxroof.engine.search.one_machine import OneMachine
-from jaxroof.engine.search.problem import check_top
+from jaxroof.engine.search.one_machine import OneMachine, limit_of
+from jaxroof.engine.search.problem import SearchProblem, check_top
 from jaxroof.engine.search.ranked_plans import Whole, as_variables, fields_of, own_of
 from jaxroof.estimators.training.plans import STATES, cluster_sizes
 from jaxroof.estimators.training.step import fewest_state_bytes, stage_memory
@@ -58,13 +59,15 @@ def least_memory(
     >>> int(data.gpus), bool(data.fits)
     (2, True)
     """
-    asked = question_of(model, system, global_batch, where, {**(settings or {}), **more})
+    named = {"model": model, "system": system}
+    given = {**named, "global_batch": global_batch, **(settings or {}), **more}
+    asked = plans_asked(stage_memory, given, where)
     data = least_memory_of(asked, gpus=gpus, most=most, top=top, own=own, progress=progress)
-    return data.assign_attrs(model=_named(model), system=_named(system))
+    return data.assign_attrs(names_of(**named))
 
 
 def least_memory_of(
-    asked: Question,
+    asked: SearchProblem,
     *,
     gpus: Any = None,
     most: int = MOST,
@@ -72,21 +75,21 @@ def least_memory_of(
     own: str | None = None,
     progress: Progress | None = None,
 ) -> xr.Dataset:
-    """Return the plans of a checked question that need the least memory.
+    """Return the plans of a checked search that need the least memory.
 
     Arguments and errors are as in ``least_memory``.
     """
     check_top(top)
-    sizes = [count_of(gpus)] if gpus is not None else _sizes(asked, most)
+    sizes = [gpus] if gpus is not None else _sizes(asked, most)
     size, tried = (sizes[0], 1) if gpus is not None else _leanest(asked, sizes, progress)[:2]
-    machine = machine_of(asked, size)
+    machine = plans_on(asked, size)
     if not machine.plans.size:
         tried_to = most if gpus is None and len(sizes) > 1 else None
         raise NoLegalPlan(none_legal(machine.question, machine.refused, tried_to))
     data = machine.reports(_first(machine, top))
     whole: dict[str, tuple[Any, str, str]] = {
-        "gpus": (size, "1", "Accelerators"),
-        "capacity": (asked.capacity, "B", "High-bandwidth memory that a step may fill"),
+        "gpus": (int(size), "1", "Accelerators"),
+        "capacity": (machine.limit, "B", "High-bandwidth memory that a step may fill"),
         "fits": (len(machine.fitting) > 0, "1", "Whether a plan fits"),
         "plans_legal": (machine.plans.size, "1", "Legal plans on these accelerators"),
         "plans_feasible": (len(machine.fitting), "1", "Legal plans that fit"),
@@ -114,13 +117,16 @@ def fewest_accelerators(
 
     Arguments and errors are as in ``least_memory``.
     """
-    asked = question_of(model, system, global_batch, where, settings or {})
+    named = {"model": model, "system": system, "global_batch": global_batch}
+    asked = plans_asked(stage_memory, {**named, **(settings or {})}, where)
     sizes = [size for size in _sizes(asked, most) if size > above]
     size, _, holds = _leanest(asked, sizes, progress) if sizes else (0, 0, False)
     return size if holds else None
 
 
-def _leanest(asked: Question, sizes: list[int], progress: Progress | None) -> tuple[int, int, bool]:
+def _leanest(
+    asked: SearchProblem, sizes: list[int], progress: Progress | None
+) -> tuple[int, int, bool]:
     """Return the first number of accelerators that holds a plan, how many were tried, and True.
 
     If none holds one, the number whose leanest plan needs least, and False.
@@ -128,13 +134,13 @@ def _leanest(asked: Question, sizes: list[int], progress: Progress | None) -> tu
     nearest, least = sizes[0], np.inf
     for tried, size in enumerate(sizes, 1):
         inputs = dataclasses.replace(asked.inputs, gpus=np.float64(size), plan=None)
-        plans = plan_product(stage_memory, inputs, asked.recipe, asked.constraints)
+        plans = plan_product(stage_memory, inputs, asked.recipe, asked.where)
         need = needs_of(stage_memory, asked.recipe, inputs, plans)
         if need.min(initial=np.inf) < least:
             nearest, least = size, float(need.min())
         if progress is not None:
             progress(tried, len(sizes))
-        if least <= asked.capacity:
+        if least <= limit_of(asked):
             return size, tried, True
     return nearest, len(sizes), False
 
@@ -171,12 +177,8 @@ def _first(machine: OneMachine, top: int) -> np.ndarray:
     return some[distinct_rows([same, *plans.values()])[0]][:top]
 
 
-def _sizes(asked: Question, most: int) -> list[int]:
+def _sizes(asked: SearchProblem, most: int) -> list[int]:
     """Return the numbers of accelerators that legal plans have and that could hold the states."""
     sizes = cluster_sizes(asked.inputs, asked.recipe, most)
     least = float(fewest_state_bytes(asked.inputs, asked.recipe))
-    return [int(size) for size in sizes if least <= size * asked.capacity] or [int(sizes[-1])]
-
-
-def _named(what: Any) -> str:
-    return type(what).__name__ if dataclasses.is_dataclass(what) else str(what)
+    return [int(size) for size in sizes if least <= size * limit_of(asked)] or [int(sizes[-1])]

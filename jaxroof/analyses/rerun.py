@@ -10,19 +10,18 @@ import xarray as xr
 from jaxroof.analyses.compare import compare as systems_compared
 from jaxroof.analyses.fastest_plans import fastest_of
 from jaxroof.analyses.least_memory import least_memory_of
-from jaxroof.analyses.plan_question import Question
+from jaxroof.analyses.training_question import plans_asked
 from jaxroof.engine.grid.dataset import versions
 from jaxroof.engine.grid.question import Question as Read
 from jaxroof.engine.grid.question import ask
 from jaxroof.engine.grid.tabulate import tabulate
 from jaxroof.engine.search.all_plans import survey
-from jaxroof.engine.search.problem import constraints_of
+from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.engine.search.search import search
 from jaxroof.engine.sensitivity.elasticities import elasticities
 from jaxroof.errors import brief, refusal
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import estimator as named
-from jaxroof.estimators.training.step import memory_limit
 
 
 class Difference(NamedTuple):
@@ -145,11 +144,9 @@ def _elasticities(data: xr.Dataset, asked: Asked) -> xr.Dataset:
     )
 
 
-def _checked_question(asked: Asked) -> Question:
-    """Return the checked question about plans of a training step."""
-    _, inputs, recipe, _ = _read(asked._replace(axes={}))
-    rules = constraints_of(asked.estimator, asked.where)
-    return Question(inputs, recipe, rules, float(memory_limit(inputs)))
+def _checked_question(asked: Asked) -> SearchProblem:
+    """Return the checked search of the plans of a training step."""
+    return plans_asked(asked.estimator, _read(asked._replace(axes={})), asked.where)
 
 
 def _fastest(data: xr.Dataset, asked: Asked) -> xr.Dataset:

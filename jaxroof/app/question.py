@@ -6,11 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxroof.analyses.plan_question import Question, question_of
+from jaxroof.analyses.training_question import plans_asked
 from jaxroof.app.state import START, State, checked
 from jaxroof.app.uploads import model_of, table_of
 from jaxroof.catalog.lookup import training_system
 from jaxroof.engine.search.constraints import Constraint
+from jaxroof.engine.search.one_machine import limit_of
+from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.training.step import training
@@ -26,16 +28,12 @@ class Asked(NamedTuple):
     recipe: Any
     where: tuple[Constraint, ...]
     capacity: float  # bytes that a step may fill
+    of_training: SearchProblem  # the same, as the analyses of a training step have it
 
     @property
     def gpus(self) -> int:
         """Return the number of accelerators."""
         return int(self.inputs.gpus)
-
-    @property
-    def of_training(self) -> Question:
-        """Return the question as the analyses of today's training have it."""
-        return Question(self.inputs, self.recipe, self.where, self.capacity)
 
 
 def asked(state: State) -> Asked:
@@ -61,10 +59,10 @@ def _asked(state: State) -> Asked:
     if state.own_system:
         machine = training_system(table_of(state.own_system))
     precision = {"precision": state.precision} if state.precision != START.precision else {}
-    given = {**_settings(state), **precision}
-    found = question_of(model, machine, float(state.batch), state.where, given, training)
+    named = {"model": model, "system": machine, "global_batch": float(state.batch)}
+    found = plans_asked(training, {**named, **_settings(state), **precision}, state.where)
     inputs = dataclasses.replace(found.inputs, gpus=np.float64(state.gpus))
-    return Asked(training, inputs, found.recipe, found.constraints, found.capacity)
+    return Asked(training, inputs, found.recipe, found.where, limit_of(found), found)
 
 
 def unchanged(state: State) -> State:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import jaxroof as jr
-from jaxroof.analyses.plan_question import machine_of, question_of
+from jaxroof.analyses.training_question import plans_asked, plans_on
 from jaxroof.catalog.lookup import chip_of
 from jaxroof.engine.search.candidates import with_plans
 from jaxroof.errors import InputError
@@ -18,13 +18,15 @@ ASKED = {"model": "llama3-8b", "system": "h100-nvs8", "global_batch": 64}
 
 def test_the_fastest_is_the_fastest_of_all_that_fit():
     data = jr.fastest_plans(**ASKED, gpus=16, top=5)
-    asked = question_of(*ASKED.values(), (), {}, training)
-    machine = machine_of(asked, 16, training)
+    asked = plans_asked(training, ASKED)
+    machine = plans_on(asked, 16)
     need, plans = machine.need, machine.plans.whole()
     times = np.asarray(
-        training.evaluate(with_plans(training, asked.inputs, plans), asked.recipe).step_time
+        training.evaluate(
+            with_plans(training, machine.question.inputs, plans), asked.recipe
+        ).step_time
     )
-    fits = need <= asked.capacity
+    fits = need <= machine.limit
     np.testing.assert_allclose(data.step_time, np.sort(times[fits])[:5], rtol=1e-12)
     assert int(data.plans_feasible) == int(fits.sum())
     assert int(data.plans_legal) == len(times)
@@ -129,11 +131,13 @@ def test_bad_input_is_one_line(changes, said):
 
 def test_the_lean_plan_is_the_leanest_of_those_not_much_slower():
     data = jr.fastest_plans(**ASKED, gpus=16)
-    asked = question_of(*ASKED.values(), (), {}, training)
-    machine = machine_of(asked, 16, training)
+    asked = plans_asked(training, ASKED)
+    machine = plans_on(asked, 16)
     plans = machine.at(machine.fitting)
     times = np.asarray(
-        training.evaluate(with_plans(training, asked.inputs, plans), asked.recipe).step_time
+        training.evaluate(
+            with_plans(training, machine.question.inputs, plans), asked.recipe
+        ).step_time
     )
     near = (times <= times.min() * 1.1) & (plans["offload_optimizer"] == 0)
     assert float(data.lean_memory) == machine.need[machine.fitting][near].min()

@@ -8,9 +8,10 @@ import pytest
 import xarray as xr
 
 import jaxroof as jr
-from jaxroof.analyses.plan_question import Question, machine_of
+from jaxroof.analyses.training_question import plans_asked, plans_on
 from jaxroof.catalog.lookup import device
 from jaxroof.engine.grid.evaluate import evaluate_points
+from jaxroof.engine.grid.question import Question
 from jaxroof.engine.search.candidates import with_plans
 from jaxroof.engine.search.none_legal import NoLegalPlan
 from jaxroof.engine.search.problem import constraints_of
@@ -51,7 +52,8 @@ def test_plans_as_a_product_need_what_each_reports(where: str) -> None:
     """ZeRO stage, recomputation and offload are dimensions of their own, whatever is left out."""
     asked = dataclasses.replace(inputs(), model=jr.architecture("mixtral-8x7b"))
     rules = constraints_of(stage_memory, where)
-    machine = machine_of(Question(checked(asked), stage_memory.recipe, rules, 1e12), 12)
+    question = Question(stage_memory, checked(asked), stage_memory.recipe)
+    machine = plans_on(plans_asked(stage_memory, question, rules), 12)
     found, need = machine.plans.whole(), machine.need
     report = evaluate_points(
         stage_memory, stage_memory.recipe, with_plans(stage_memory, asked, found)
@@ -144,11 +146,13 @@ def test_bad_input_is_one_line(changed: dict[str, object], message: str) -> None
 
 def test_unequal_stages_are_weighed_where_equal_ones_divide_nothing() -> None:
     asked = {**ASKED, "model": "deepseek-v3", "global_batch": 64, "gpus": 16, "where": "pp=16"}
-    with pytest.raises(NoLegalPlan, match=r"expected .*, another batch or rule; refused"):
+    with pytest.raises(
+        NoLegalPlan, match=r"no legal plan on 16 .* has pp=16; expected such as pp=1"
+    ):
         jr.least_memory(**asked, layer_division="equal")
     assert int(jr.least_memory(**asked).plans_legal) > 0
 
 
 def test_no_legal_plan_is_an_error_of_its_own() -> None:
-    with pytest.raises(NoLegalPlan, match=r"with tensor>=64; expected another"):
+    with pytest.raises(NoLegalPlan, match=r"no legal plan on 8 accelerators has tp>=64"):
         jr.least_memory(**ASKED, gpus=8, where="tp>=64")
