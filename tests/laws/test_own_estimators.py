@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from rich.console import Console
 
 import jaxroof as jr
@@ -320,11 +318,6 @@ def test_run_and_plot_answer_other_questions(answer, sweep, jaxroof):
         assert jaxroof(f"plot {path} -o made.png").code in (0, None)
 
 
-def test_a_short_name_may_be_typed():
-    data = jr.search(jr.published, two_gpus(), where="tp<=1", global_batch=8)
-    assert int(data.tensor) == 1
-
-
 def two_gpus() -> jr.Inputs:
     return jr.Inputs(model=jr.model("gpt3"), system=jr.system("a100-nvs4"), gpus=64.0)
 
@@ -472,40 +465,3 @@ def test_the_machine_is_where_the_estimator_says():
     assert every == {"amount", "network.pace", "network.delay", "network.room"}
     there = set(jr.elasticities(made(Names()), own.example()).parameter.values)
     assert there == every - {"amount"}
-
-
-NAME = st.sampled_from(
-    [
-        "tensor",
-        "data",
-        "pipeline",
-        "context",
-        "microbatch",
-        "memory",
-        "gpus",
-        "split",
-        "a_b",
-        "rank_",
-    ]
-)
-
-
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    st.lists(
-        NAME.filter(lambda n: n not in ("memory", "gpus")), min_size=3, max_size=3, unique=True
-    ),
-    st.sampled_from(["", "buffer", "memory", "step"]),
-    st.booleans(),
-    st.booleans(),
-)
-def test_any_names_print(fields, need, parts, verdicts):
-    names = Names(
-        split=(fields[0], fields[1]), placement=fields[2], need=need, parts=parts, verdicts=verdicts
-    )
-    own = made(names)
-    data = jr.search(own, own.example(), axes={"network.room": ["100 MB", "8 GB"]})
-    said = page_of(data)
-    assert plan_words(data.isel(room=1)) in said
-    listed = jr.plans(own, own.example())
-    assert "plans tried" in printed(splits.plan_table(listed), *splits.plan_sentences(listed))

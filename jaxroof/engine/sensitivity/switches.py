@@ -25,8 +25,7 @@ import numpy as np
 
 from jaxroof.engine.search.candidates import PreparedPlans
 from jaxroof.engine.search.problem import SearchProblem
-from jaxroof.engine.sensitivity.best_at_factors import best_at_factors
-from jaxroof.engine.sensitivity.parameter_lanes import ParameterLanes, share_saved
+from jaxroof.engine.sensitivity.parameter_lanes import ParameterLanes, best_at_factors, share_saved
 from jaxroof.errors import InputError
 from jaxroof.estimator import FAR, TIE
 from jaxroof.records import field_at, get_at
@@ -108,7 +107,7 @@ def best_plans(
         return lanes, *_exact(lanes), EXACT
     except NotConvex:
         if estimator.lower_bound is not None and question.objective == estimator.objective:
-            lanes = lanes.some(best_at_factors(question, ready, paths, factors))
+            lanes = lanes.some(best_at_factors(lanes))
         return lanes, *_sampled(lanes), SAMPLED
 
 

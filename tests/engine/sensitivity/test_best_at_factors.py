@@ -1,6 +1,7 @@
 """Responses and staircases that pass over plans by a bound are those of every plan."""
 
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
@@ -10,8 +11,8 @@ from jaxroof.catalog import lookup
 from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.search import candidates, one_machine
 from jaxroof.engine.search.problem import check_search, constraints_of
-from jaxroof.engine.sensitivity import best_at_factors
-from jaxroof.engine.sensitivity.parameter_lanes import plans_that_fit
+from jaxroof.engine.sensitivity import parameter_lanes
+from jaxroof.engine.sensitivity.parameter_lanes import ParameterLanes, plans_that_fit
 
 UNBOUNDED = dataclasses.replace(jr.training, lower_bound=None)
 ASKED = {"gpus": 32.0, "global_batch": 64.0}
@@ -32,9 +33,9 @@ def assert_same(some, others):
             np.testing.assert_array_equal(column, others[name])
 
 
-@pytest.mark.parametrize("few", [best_at_factors.FEW, 0])
+@pytest.mark.parametrize("few", [parameter_lanes.FEW, 0])
 def test_a_response_with_a_bound_is_that_of_every_plan(few, monkeypatch):
-    monkeypatch.setattr(best_at_factors, "FEW", few)  # with 0 every interval is halved
+    monkeypatch.setattr(parameter_lanes, "FEW", few)  # with 0 every interval is halved
     paths = ["system.matrix_flops", "system.fast_bandwidth"]
     options = {"where": WHERE, "parameters": paths, "span": 8.0}
     found = jr.response(jr.training, machine(), **options)
@@ -45,15 +46,15 @@ def test_a_response_with_a_bound_is_that_of_every_plan(few, monkeypatch):
 
 def test_the_ends_of_an_interval_reach_the_least_of_all_plans(monkeypatch):
     """Whichever plans are known first: so few are evaluated in between."""
-    monkeypatch.setattr(best_at_factors, "KNOWN", 1)
+    monkeypatch.setattr(parameter_lanes, "KNOWN", 1)
     question = check_search(jr.training, machine(), where=WHERE)
-    ready = plans_that_fit(question)
-    every, factors = np.arange(len(ready.plans[0])), np.array([0.1, 1.0, 10.0])
-    one = best_at_factors.Parameter(question, ready, "system.matrix_flops", factors)
-    objectives, _ = best_at_factors._objectives(one, every, range(len(factors)))
-    values, known = objectives(every), []
+    path, factors = "system.matrix_flops", np.array([0.1, 1.0, 10.0])
+    lanes = ParameterLanes(question, plans_that_fit(question), (path,), factors)
+    every, known = np.arange(len(lanes)), []
+    values = np.concatenate([cost[:, 0] for _, cost in lanes.every()])
+    evaluate = functools.partial(parameter_lanes.evaluated, lanes, path)
     for factor, least in enumerate(values.min(axis=0)):
-        found = best_at_factors._bounds(one, every, factor, known)
+        found = parameter_lanes.bounds_at(evaluate, every, factor, known)
         known = [found.best]
         assert values[found.best, factor] == least
         assert least <= found.reached < least * (1.0 + 1e-9)

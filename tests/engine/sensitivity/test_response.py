@@ -282,16 +282,6 @@ def test_rounds_and_cells_are_bounded_and_what_is_left_open_is_counted(bound, un
         np.testing.assert_array_equal(data[field], whole[field])
 
 
-def test_a_response_is_written_and_read_again(tmp_path):
-    for rows in (straight((1, 2), (2, 1)), straight((1, 1))):
-        data = jr.response(lines, asked(rows))
-        jr.write(data, tmp_path / "response.nc")
-        again = jr.read(tmp_path / "response.nc")
-        assert np.array_equal(again.switch_parameter, data.switch_parameter)
-        assert np.array_equal(again.switch_factor, data.switch_factor)
-        assert np.array_equal(again.slope, data.slope)
-
-
 def test_the_grid_holds_the_best_plan_and_today_s():
     rows = straight((1, 4), (3, 1))
     data = jr.response(lines, asked(rows), span=8.0).sel(parameter="latency")

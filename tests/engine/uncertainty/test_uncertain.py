@@ -548,7 +548,3 @@ def test_the_tables_of_the_tree_are_distributions(path):
     inputs = dataclasses.replace(MACHINE, system=jr.training_system("b200-nvs8"))
     for name, one in written.items():
         assert np.all(np.diff(distribution(inputs, name, one).at(UNIT)) >= 0)
-
-
-def test_there_is_an_example():
-    assert EXAMPLES
