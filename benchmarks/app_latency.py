@@ -26,9 +26,6 @@ SLIDERS = ("system.hbm_bandwidth", "system.matrix_flops", "system.slow_bandwidth
 QUESTIONS = {
     "llama3-70b on 256": "",
     "llama3.1-405b on 2,048": "model=llama3.1-405b&gpus=2048&batch=2048&",
-    "published gpt3-1t on 2,048": (
-        "estimator=published&model=gpt3-1t&system=h200-nvs4&other=b200-nvs8&gpus=2048&batch=4096&"
-    ),
 }
 MOVE = """
 async ([slider, moves, pause]) => {

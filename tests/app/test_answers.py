@@ -10,14 +10,14 @@ import pytest
 
 import jaxroof as jr
 from jaxroof.analyses.result_metadata import head_of, said_of, words_of
-from jaxroof.app import plans, share
+from jaxroof.app import plans
 from jaxroof.app.changes import applied, at_place, numbers_of
 from jaxroof.app.figures import Bars, part_colours
 from jaxroof.app.html import alert, paragraph, said_in
 from jaxroof.app.opened import opened
 from jaxroof.app.question import asked
 from jaxroof.app.state import START, Upload, with_change, with_choice
-from jaxroof.app.tabs import binds, compare, machine_map, map_figure, memory, schedule
+from jaxroof.app.tabs import binds, compare, machine_map, map_figure, memory, schedule, share
 from jaxroof.app.tabs import plans as times
 from jaxroof.app.tabs.compare import mine, with_mine
 from jaxroof.errors import InputError

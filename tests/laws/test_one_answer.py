@@ -15,8 +15,8 @@ import jaxroof as jr
 from jaxroof import catalog
 from jaxroof.analyses.fastest_plans import NoPlanFits
 from jaxroof.app import plans as page
-from jaxroof.app import share
 from jaxroof.app.state import START, with_change, with_choice
+from jaxroof.app.tabs import share
 from jaxroof.catalog import lookup
 from jaxroof.engine.runs.row_stream import RowGroup
 from jaxroof.errors import InputError

@@ -1,19 +1,23 @@
 """The tab to take away: the question as a command, a sweep file and Python, and the data."""
 
+import dataclasses
 import io
+import json
 import pathlib
+import shlex
 import tempfile
 from collections.abc import Callable
 from typing import Any
 
 import panel as pn
 
-from jaxroof.app import share
 from jaxroof.app.figures import BUTTON
 from jaxroof.app.html import code, paragraph, text
-from jaxroof.app.state import State
+from jaxroof.app.question import asked, numbers, unchanged
+from jaxroof.app.state import START, State
 from jaxroof.app.tabs.view import Shown, View
 from jaxroof.io.formats import write
+from jaxroof.units import parse, show
 
 COPY = """
 const text = holder.tags[0];
@@ -29,14 +33,92 @@ else {
   done();
 }
 """
-TEXTS: tuple[tuple[str, str, Callable[..., str]], ...] = (
-    ("As a command", "command", share.command),
-    ("As a sweep file", "sweep file", share.sweep_file),
-    ("As Python", "Python", share.python),
-)
+TOP = 5  # plans
 FILES = (".nc", ".csv")
 MINE = "My plan is in the command; a sweep file and this Python have no place for it."
 OWN = "My files are not in these texts: keep them beside these under their names."
+
+
+def settings(state: State) -> dict[str, str]:
+    """Return what the question changes, by path, with units; numbers are those of the state."""
+    known = numbers(asked(dataclasses.replace(unchanged(state), where="", choices=())))
+    units = {path: str(about["unit"]) for path, (_, about) in known.items()}
+    found = {path: _exact(value, units.get(path, "1")) for path, value in state.changes}
+    found |= dict(state.choices)
+    if state.precision != START.precision:
+        found["precision"] = state.precision
+    return found
+
+
+def _exact(value: float, unit: str) -> str:
+    """Return a number with its unit where that keeps every digit, else the number."""
+    spelled = show(value, unit)
+    return spelled if parse(spelled, unit) == value else repr(value)
+
+
+def command(state: State) -> str:
+    """Return the command line that answers the question of a state.
+
+    >>> command(START)
+    'jaxroof search --model llama3-70b --system h100-nvs8 --gpus 256 --batch 1024'
+    """
+    words = ["jaxroof", "search"]
+    words += ["--model", state.model_words, "--system", state.system_words]
+    words += ["--gpus", str(state.gpus), "--batch", str(state.batch)]
+    for path, value in settings(state).items():
+        words += ["--set", f"{path}={value}"]
+    words += ["--where", state.where] if state.where else []
+    words += ["--mine", state.mine] if state.mine else []
+    return shlex.join(words)
+
+
+def sweep_file(state: State) -> str:
+    """Return a sweep file of the question, over the two fields of the map.
+
+    >>> print(sweep_file(START).splitlines()[1])
+    model = "llama3-70b"
+    """
+    said = f"{state.model_words} on {state.gpus:,} x {state.system_words}"
+    lines = [f"title = {_text(said)}"]
+    lines += [f"model = {_text(state.model_words)}", f"system = {_text(state.system_words)}"]
+    lines += [f"plan = {{ gpus = {state.gpus}, global_batch = {state.batch} }}"]
+    changes = [f"{_text(path)} = {_text(value)}" for path, value in settings(state).items()]
+    lines += [f"set = {{ {', '.join(changes)} }}"] if changes else []
+    where = f", where = {_text(state.where)}" if state.where else ""
+    lines += [f"search = {{ top = {TOP}{where} }}"]
+    return "\n".join(lines) + "\n"
+
+
+def python(state: State) -> str:
+    """Return the question as a Python program.
+
+    >>> print(python(START).splitlines()[0])
+    import jaxroof as jr
+    """
+    given = {"model": state.model_words, "system": state.system_words, "gpus": state.gpus}
+    more: dict[str, Any] = {**given, "global_batch": state.batch}
+    if state.where:
+        more["where"] = state.where
+    more["top"] = TOP
+    if changes := settings(state):
+        more["settings"] = changes
+    lines = [f"    {name}={value!r}," for name, value in more.items()]
+    asks = ["import jaxroof as jr", "", "data = jr.search(", '    "training",', *lines]
+    return "\n".join([*asks, ")", "print(data.step_time.values)", ""])
+
+
+def _text(words: str) -> str:
+    """Return a text as TOML writes it."""
+    return json.dumps(words, ensure_ascii=False)
+
+
+# ---- The tab ------------------------------------------------------------------------------------
+
+TEXTS: tuple[tuple[str, str, Callable[..., str]], ...] = (
+    ("As a command", "command", command),
+    ("As a sweep file", "sweep file", sweep_file),
+    ("As Python", "Python", python),
+)
 
 
 def share_view() -> View:
