@@ -1,4 +1,4 @@
-"""The estimator of one question that is answered by one function."""
+"""The estimator of one question that is answered by one function, and fields of its records."""
 
 import dataclasses
 from collections.abc import Callable
@@ -8,6 +8,17 @@ from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import System
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.questions import QUESTIONS
+from jaxroof.records import quantity
+
+
+def optional(unit: str, doc: str, **more: Any) -> Any:
+    """Declare a number that the inputs may lack."""
+    return quantity(unit, doc, default=None, **more)
+
+
+def higher(unit: str, doc: str, **more: Any) -> Any:
+    """Declare a result of which more is better."""
+    return quantity(unit, doc, better="higher", **more)
 
 
 def answers(

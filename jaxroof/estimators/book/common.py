@@ -12,6 +12,7 @@ import numpy as np
 
 from jaxroof.catalog.system import System
 from jaxroof.errors import refusal
+from jaxroof.estimators.answers import higher
 from jaxroof.formulas.arithmetic import ceiling, larger, smaller, where
 from jaxroof.records import Absent, Number, quantity, record
 
@@ -185,9 +186,7 @@ class Roofline:
     upper: Number = quantity("s", "Most time: nothing overlaps.")
     intensity: Number = quantity("FLOP/B", "Arithmetic per byte of memory traffic.")
     balance: Number = quantity("FLOP/B", "Arithmetic per byte at which the machine is balanced.")
-    reachable: Number = quantity(
-        "FLOP/s", "Rate that memory traffic allows, at most the peak.", better="higher"
-    )
+    reachable: Number = higher("FLOP/s", "Rate that memory traffic allows, at most the peak.")
     compute_bound: Any = quantity("1", "Arithmetic takes the longest.")
     memory_bound: Any = quantity("1", "Memory traffic takes the longest.")
     link_bound: Any = quantity("1", "Communication takes the longest.")

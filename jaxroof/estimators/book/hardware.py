@@ -6,7 +6,7 @@ Source: docs/models/op_rooflines.md, sections 1, 8 and 9.
 from typing import Any
 
 from jaxroof.catalog.system import System
-from jaxroof.estimators.answers import answers
+from jaxroof.estimators.answers import answers, higher, optional
 from jaxroof.estimators.book.common import rounded_up, value_or
 from jaxroof.formulas.arithmetic import larger
 from jaxroof.records import Number, quantity, record
@@ -34,9 +34,7 @@ class Chip:
     """Rates and capacities that follow from a chip's units."""
 
     lanes: Number = quantity("1", "Vector lanes.", better="higher")
-    vector_rate: Number = quantity(
-        "FLOP/s", "Vector rate, one operation a lane and cycle.", better="higher"
-    )
+    vector_rate: Number = higher("FLOP/s", "Vector rate, one operation a lane and cycle.")
     fused_vector_rate: Number = quantity(
         "FLOP/s", "Vector rate, a multiply and an add a lane and cycle.", better="higher"
     )
@@ -87,14 +85,10 @@ class ClusterInputs:
     )
     width: Number = quantity("1", "Second side of a slice.", default=1.0)
     height: Number = quantity("1", "Third side of a slice.", default=1.0)
-    host: Number = quantity(
-        "1", "Accelerators of one host; the machine's if not given.", default=None
-    )
+    host: Number = optional("1", "Accelerators of one host; the machine's if not given.")
     parameters: Number = quantity("1", "Parameters held.", default=0.0, zero=True, symbol="P")
     weight_width: Number = quantity("B", "Bytes of one weight.", default=2.0)
-    weights: Number = quantity(
-        "B", "Bytes of weights; parameters times their width if not given.", default=None
-    )
+    weights: Number = optional("B", "Bytes of weights; parameters times their width if not given.")
     optimizer: Number = quantity("B", "Bytes of optimizer state.", default=0.0, zero=True)
     caches: Number = quantity("B", "Bytes of caches.", default=0.0, zero=True)
     activations: Number = quantity("B", "Bytes of activations.", default=0.0, zero=True)
@@ -114,9 +108,7 @@ class Cluster:
     total_chips: Number = quantity("1", "Accelerators.")
     hosts: Number = quantity("1", "Hosts, unrounded.")
     dense_flops: Number = quantity("FLOP/s", "Dense rate of one accelerator.", better="higher")
-    on_chip_bandwidth: Number = quantity(
-        "B/s", "Bandwidth of the memory on one chip.", better="higher"
-    )
+    on_chip_bandwidth: Number = higher("B/s", "Bandwidth of the memory on one chip.")
     total_flops: Number = quantity("FLOP/s", "Dense rate of all.", better="higher")
     total_bandwidth: Number = quantity("B/s", "Memory bandwidth of all.", better="higher")
     total_memory: Number = quantity("B", "Memory of all.", better="higher")
@@ -180,9 +172,7 @@ class Fabric:
     """Bandwidth of switches."""
 
     bandwidth: Number = quantity("B/s", "All links, one direction.", better="higher")
-    bisection: Number = quantity(
-        "B/s", "Between two halves of all ports, both directions.", better="higher"
-    )
+    bisection: Number = higher("B/s", "Between two halves of all ports, both directions.")
     node_bandwidth: Number = quantity("B/s", "Each node's share, one direction.", better="higher")
 
 

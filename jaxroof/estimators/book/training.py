@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jaxroof.catalog.system import System
-from jaxroof.estimators.answers import answers
+from jaxroof.estimators.answers import answers, higher, optional
 from jaxroof.estimators.book.common import both_ways, machine, value_or
 from jaxroof.formulas.arithmetic import sqrt
 from jaxroof.formulas.network import others
@@ -42,9 +42,7 @@ class BoundsInputs:
         default=None,
         symbol="F",
     )
-    hidden: Number = quantity(
-        "1", "Width of the residual stream, where feedforward is not given.", default=None
-    )
+    hidden: Number = optional("1", "Width of the residual stream, where feedforward is not given.")
     expansion: Number = quantity("1", "Width inside the MLP over hidden.", default=4.0)
     tokens: Number = quantity(
         "token",
@@ -52,9 +50,7 @@ class BoundsInputs:
         default=None,
         symbol="B",
     )
-    sequences: Number = quantity(
-        "sequence", "Sequences of one batch, where tokens are not given.", default=None
-    )
+    sequences: Number = optional("sequence", "Sequences of one batch, where tokens are not given.")
     sequence: Number = quantity("token", "Tokens of one sequence.", default=4096.0, symbol="T")
     chips: Number = quantity("1", "Accelerators of one pod.", symbol="N")
     pods: Number = quantity("1", "Pods, the batch split over them.", default=1.0)
@@ -69,9 +65,7 @@ class BoundsInputs:
     tensor: Number = quantity(
         "1", "Tensor degree; chips over the data degree if not given.", default=None, symbol="Y"
     )
-    ranks: Number = quantity(
-        "1", "Nodes that exchange gradients; as if very many if not given.", default=None
-    )
+    ranks: Number = optional("1", "Nodes that exchange gradients; as if very many if not given.")
     stages: Number = quantity("1", "Pipeline stages.", default=1.0)
     experts: Number = quantity("1", "Expert MLPs of a layer.", default=1.0, symbol="E")
     active_experts: Number = quantity("1", "Experts that a token meets.", default=1.0, symbol="k")
@@ -94,9 +88,7 @@ class Bounds:
     data_chips: Number = quantity("1", "Accelerators that the batch feeds so.", better="higher")
     tensor_limit: Number = quantity("1", "Tensor degree that does not bind yet.", better="higher")
     feedforward_needed: Number = quantity("1", "Width that the tensor degree needs.")
-    two_node_limit: Number = quantity(
-        "1", "Tensor degree of a fast node and links to a second.", better="higher"
-    )
+    two_node_limit: Number = higher("1", "Tensor degree of a fast node and links to a second.")
     expert_feedforward: Number = quantity(
         "1", "Width of an expert from which experts spread over nodes."
     )
@@ -104,9 +96,7 @@ class Bounds:
     mixed_tensor: Number = quantity("1", "Tensor degree of the best mixed split.")
     mixed_tokens: Number = quantity("token", "Tokens an accelerator needs at the best mixed split.")
     mixed_batch: Number = quantity("token", "Tokens that the accelerators of a pod need for that.")
-    mixed_ratio: Number = quantity(
-        "1", "Arithmetic over communication at the best mixed split.", better="higher"
-    )
+    mixed_ratio: Number = higher("1", "Arithmetic over communication at the best mixed split.")
     share: Number = quantity("1", "Communication over arithmetic at the split given.")
     data_hides: Any = quantity("1", "The batch is large enough for data parallelism.")
     tensor_hides: Any = quantity("1", "The tensor degree does not bind.")

@@ -6,7 +6,7 @@ Source: docs/models/op_rooflines.md, sections 4 and 9.
 from typing import Any
 
 from jaxroof.catalog.system import System
-from jaxroof.estimators.answers import answers
+from jaxroof.estimators.answers import answers, optional
 from jaxroof.estimators.book.attention import score_flops
 from jaxroof.estimators.book.common import DAY, YEAR, rounded_up, value_or
 from jaxroof.records import Number, quantity, record
@@ -187,9 +187,7 @@ class RunInputs:
     flops_per_token: Number = quantity(
         "FLOP", "Arithmetic of one token; 6 a parameter if not given.", default=None
     )
-    flops: Number = quantity(
-        "FLOP", "Arithmetic of the whole; that of all tokens if not given.", default=None
-    )
+    flops: Number = optional("FLOP", "Arithmetic of the whole; that of all tokens if not given.")
     chip_time: Number = quantity(
         "s", "Accelerators times seconds that it took; at the share in use if not given.",
         default=None
@@ -253,12 +251,8 @@ class MemoryInputs:
     weight_width: Number = quantity("B", "Bytes of one weight.", default=2.0)
     optimizer_width: Number = quantity("B", "Bytes of optimizer state of a weight.", default=8.0)
     activation_width: Number = quantity("B", "Bytes of one activation.", default=2.0)
-    state: Number = quantity(
-        "B", "Weights and optimizer state; by their widths if not given.", default=None
-    )
-    activations: Number = quantity(
-        "B", "Activations kept; so many vectors a layer if not given.", default=None
-    )
+    state: Number = optional("B", "Weights and optimizer state; by their widths if not given.")
+    activations: Number = optional("B", "Activations kept; so many vectors a layer if not given.")
 
 
 @record

@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+from typing import Any
 
 from jaxroof.catalog.models import Model
 from jaxroof.catalog.system import System
@@ -97,6 +98,11 @@ STUDY = Booking(
 )
 
 
+def _fast(doc: str, words: str) -> Any:
+    """Declare a share of a group in one fast domain."""
+    return quantity("1", doc, whole=True, default=None, symbol=f"fast_{words}", words=words)
+
+
 @record
 class Plan:
     """A split of the work over accelerators, and the placement of each group in fast domains.
@@ -132,38 +138,10 @@ class Plan:
         "sequence", "Sequences of one microbatch.", whole=True, symbol="mb", label="microbatch"
     )
     panels: Number = quantity("1", "Panels of a SUMMA product.", whole=True, default=1.0)
-    fast_data: Number = quantity(
-        "1",
-        "Data ranks in one fast domain.",
-        whole=True,
-        default=None,
-        symbol="fast_dp",
-        words="dp",
-    )
-    fast_tensor: Number = quantity(
-        "1",
-        "Tensor ranks in one fast domain.",
-        whole=True,
-        default=None,
-        symbol="fast_tp",
-        words="tp",
-    )
-    fast_context: Number = quantity(
-        "1",
-        "Context ranks in one fast domain.",
-        whole=True,
-        default=None,
-        symbol="fast_cp",
-        words="cp",
-    )
-    fast_pipeline: Number = quantity(
-        "1",
-        "Pipeline stages in one fast domain.",
-        whole=True,
-        default=None,
-        symbol="fast_pp",
-        words="pp",
-    )
+    fast_data: Number = _fast("Data ranks in one fast domain.", "dp")
+    fast_tensor: Number = _fast("Tensor ranks in one fast domain.", "tp")
+    fast_context: Number = _fast("Context ranks in one fast domain.", "cp")
+    fast_pipeline: Number = _fast("Pipeline stages in one fast domain.", "pp")
 
 
 @record

@@ -16,7 +16,7 @@ import numpy as np
 from jaxroof.catalog import lookup as named
 from jaxroof.catalog.models import Model
 from jaxroof.catalog.system import System
-from jaxroof.estimator import Column, Detail, Estimator, Rows, details_in
+from jaxroof.estimator import Column, Detail, Estimator, Rows
 from jaxroof.estimators.published import ledger
 from jaxroof.estimators.published.inputs import Booking, Precision
 from jaxroof.estimators.published.ledger import Costs, Ledger, Work
@@ -229,25 +229,17 @@ def _heads(layer: LayerContext) -> Number:
     return layer.shard(layer.model.heads * whole(layer.model.hidden, layer.model.heads))
 
 
-def _norm(layer: LayerContext, degree: Number) -> Ledger:
-    """Return a normalisation of one rank's tokens of each sequence."""
-    rows = layer.ranks.microbatch * whole(layer.model.sequence, degree)
-    return ledger.layer_norm(rows, layer.model.hidden, layer.costs)
-
-
-def _ends(layer: LayerContext, degree: Number) -> Ledger:
-    """Return the dropout at the end of a block, on one rank's tokens of each sequence."""
-    rows = layer.ranks.microbatch * whole(layer.model.sequence, degree)
-    return ledger.dropout(rows * layer.model.hidden, layer.costs)
+def _ends(layer: LayerContext, degree: Number) -> tuple[Ledger, Ledger]:
+    """Return norm and dropout at the ends of a block, on one rank's tokens of each sequence."""
+    rows, hidden = layer.ranks.microbatch * whole(layer.model.sequence, degree), layer.model.hidden
+    return ledger.layer_norm(rows, hidden, layer.costs), ledger.dropout(rows * hidden, layer.costs)
 
 
 def _inner(layer: LayerContext, width: Number) -> tuple[Operation, Operation]:
     """Return what stands between the two products of the MLP."""
     elements = layer.tokens * width
-    return (
-        Operation("act", ledger.nonlinearity(elements, layer.costs)),
-        Operation("dpr1", ledger.dropout(elements, layer.costs)),
-    )
+    act, dropped = (of(elements, layer.costs) for of in (ledger.nonlinearity, ledger.dropout))
+    return Operation("act", act), Operation("dpr1", dropped)
 
 
 def _attention(layer: LayerContext) -> tuple[Operation, ...]:
@@ -262,20 +254,15 @@ def _attention(layer: LayerContext) -> tuple[Operation, ...]:
     )
 
 
-def _array(layer: LayerContext) -> Number:
-    """Return the bytes of the activations between the blocks, of all tokens."""
-    return layer.tokens * layer.model.hidden * layer.width
-
-
 def tensor_blocks(layer: LayerContext, sequence: Number) -> Blocks:
     """Return the blocks whose ends are split along the sequence by the tensor degree.
 
     A message is the whole array of activations, and empty where the group is one rank.
     """
     tensor, hidden = layer.ranks.tensor, layer.model.hidden
-    volume = where(tensor > 1.0, _array(layer), 0.0)
+    volume = where(tensor > 1.0, layer.tokens * hidden * layer.width, 0.0)
     gather, scatter = Sent("allgather", volume, True), Sent("reducescatter", volume, True)
-    feedforward = layer.shard(layer.model.feedforward)
+    feedforward, (norm, dropped) = layer.shard(layer.model.feedforward), _ends(layer, tensor)
 
     def among(name: str, book: Ledger, matrix: bool, **sent: Sent) -> Operation:
         return Operation(name, book, matrix, group=tensor, **sent)
@@ -284,15 +271,15 @@ def tensor_blocks(layer: LayerContext, sequence: Number) -> Blocks:
         among("fc1", _biased(layer, hidden, feedforward), True, backward=scatter),
         *_inner(layer, feedforward),
         among("fc2", _biased(layer, feedforward, hidden), True, forward=scatter),
-        among("dpr2", _ends(layer, tensor), False, backward=gather),
+        among("dpr2", dropped, False, backward=gather),
     )
     attended = (
-        among("layer_norm_1", _norm(layer, tensor), False, forward=gather),
+        among("layer_norm_1", norm, False, forward=gather),
         among("qkv_proj", _columns(layer), True, backward=scatter),
         *_attention(layer),
         among("v_proj", _biased(layer, _heads(layer), hidden), True, forward=scatter),
-        among("dropout", _ends(layer, tensor), False, backward=gather),
-        among("layer_norm_2", _norm(layer, tensor), False, forward=gather),
+        among("dropout", dropped, False, backward=gather),
+        among("layer_norm_2", norm, False, forward=gather),
     )
     return {"mlp": mlp, "attention": attended}
 
@@ -304,15 +291,17 @@ def sequence_blocks(layer: LayerContext, sequence: Number) -> Blocks:
     of the output projection on the way back, as published.
     """
     tensor, hidden = layer.ranks.tensor, layer.model.hidden
-    parts, apart = sequence > 1.0, _array(layer) * others(sequence)
-    scatter = Sent("reducescatter", _array(layer) * others(tensor), True)
+    array, parts = layer.tokens * hidden * layer.width, sequence > 1.0
+    apart = array * others(sequence)
+    scatter = Sent("reducescatter", array * others(tensor), True)
     gather = Sent("allgather", apart, parts)
     last = gather._replace(volume=where(tensor > 1.0, apart, 0.0))
     additions = layer.tokens * hidden * others(tensor)
     feedforward = layer.shard(layer.model.feedforward)
     fc2 = _biased(layer, feedforward, hidden)
     fc2 = fc2._replace(flops_forward=fc2.flops_forward + additions)
-    norm = Operation("layer_norm_1", _norm(layer, sequence), forward=gather, group=sequence)
+    normed, dropped = _ends(layer, sequence)
+    norm = Operation("layer_norm_1", normed, forward=gather, group=sequence)
     own = whole(layer.model.feedforward, sequence)  # as published: the inner width
 
     def among(name: str, book: Ledger, **sent: Sent) -> Operation:
@@ -336,7 +325,7 @@ def sequence_blocks(layer: LayerContext, sequence: Number) -> Blocks:
         among("qkv_proj", added(_columns(layer)), backward=scatter),
         *_attention(layer),
         among("v_proj", added(_biased(layer, _heads(layer), hidden)), forward=scatter),
-        Operation("dropout", _ends(layer, sequence), backward=last, group=tensor),
+        Operation("dropout", dropped, backward=last, group=tensor),
     )
     return {"mlp": mlp, "attention": attended}
 
@@ -462,24 +451,6 @@ def _divide(inputs: Inputs, recipe: Recipe) -> Any:
     return held
 
 
-def example() -> Inputs:
-    """Return the reference case: GPT-3 on A100 at tensor 4."""
-    machine = named.system("a100-unfused")
-    return Inputs(model=named.model("gpt3"), system=machine, plan=Plan(tensor=4.0))
-
-
-unfused = Estimator(
-    name="unfused",
-    inputs=Inputs,
-    recipe=Recipe(),
-    step=step,
-    names={"model": named.model_with_choices, "system": named.labelled_system},
-    example=example,
-    about=QUESTIONS["unfused"],
-    details=details_in("jaxroof.estimators.published.unfused"),
-)
-
-
 FLAGS = ("there_forward", "there_backward", "fast")
 DIM = ("operation",)
 
@@ -512,3 +483,21 @@ def layer_rows(inputs: Inputs, recipe: Recipe) -> Rows:
 
 
 DETAILS = {"layers": Detail(layer_rows, (Operator,), one_by_one=True)}
+
+
+def example() -> Inputs:
+    """Return the reference case: GPT-3 on A100 at tensor 4."""
+    machine = named.system("a100-unfused")
+    return Inputs(model=named.model("gpt3"), system=machine, plan=Plan(tensor=4.0))
+
+
+unfused = Estimator(
+    name="unfused",
+    inputs=Inputs,
+    recipe=Recipe(),
+    step=step,
+    names={"model": named.model_with_choices, "system": named.labelled_system},
+    example=example,
+    about=QUESTIONS["unfused"],
+    details=lambda: DETAILS,
+)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxroof.estimators.answers import answers
+from jaxroof.estimators.answers import answers, higher
 from jaxroof.estimators.scaling_limits.data_movement import (
     EXAMPLE_DEVICE,
     LARGEST_RUN,
@@ -154,9 +154,7 @@ class BatchReport:
     batch_time: Number = quantity("s", "Time of one batch.")
     train_time: Number = quantity("s", "Time of the training run.")
     utilisation: Number = quantity("1", "Share of the peak rate in use.", better="higher")
-    relative_utilisation: Number = quantity(
-        "1", "Share of the sustained rate in use.", better="higher", headline=True
-    )
+    relative_utilisation: Number = higher("1", "Share of the sustained rate in use.", headline=True)
     legal: Any = quantity("1", "No more stages than blocks or microbatches, no degree below 1.")
 
 
@@ -226,9 +224,7 @@ class GrowthReport:
     batch_time: Number = quantity("s", "Time of one batch.")
     train_time: Number = quantity("s", "Time of the training run.")
     utilisation: Number = quantity("1", "Share of the peak rate in use.", better="higher")
-    relative_utilisation: Number = quantity(
-        "1", "Share of the sustained rate in use.", better="higher", headline=True
-    )
+    relative_utilisation: Number = higher("1", "Share of the sustained rate in use.", headline=True)
     legal: Any = quantity("1", "No more stages than blocks or microbatches.")
 
 

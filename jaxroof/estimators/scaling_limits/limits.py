@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxroof.estimators.answers import answers
+from jaxroof.estimators.answers import answers, higher
 from jaxroof.estimators.scaling_limits.best_split import BestSplit, best_split, with_slopes
 from jaxroof.estimators.scaling_limits.data_movement import (
     LARGEST_RUN,
@@ -228,16 +228,10 @@ class LimitsInputs(TimedInputs):
 class LimitsReport:
     """The limits of a run and its best split (all 0 if no split is feasible)."""
 
-    slack: Number = quantity(
-        "s", "Time that the longest run leaves for a step of communication.", better="higher"
-    )
-    wall: Number = quantity(
-        "FLOP", "Largest run that latency alone allows; 0 without a limit.", better="higher"
-    )
+    slack: Number = higher("s", "Time that the longest run leaves for a step of communication.")
+    wall: Number = higher("FLOP", "Largest run that latency alone allows; 0 without a limit.")
     wall_exists: Any = quantity("1", "There is a run that latency makes too long.")
-    relative_utilisation: Number = quantity(
-        "1", "Share of the sustained rate in use.", better="higher", headline=True
-    )
+    relative_utilisation: Number = higher("1", "Share of the sustained rate in use.", headline=True)
     utilisation: Number = quantity("1", "Share of the peak rate in use.", better="higher")
     feasible: Any = quantity("1", "Some split ends in time.")
     pipeline: Number = quantity("1", "Pipeline stages of the best split.")
@@ -257,9 +251,7 @@ class MarkedReport(LimitsReport):
     threshold_80: Number = quantity(
         "FLOP", "Largest run that uses 80 % of its machines: near linear scaling.", better="higher"
     )
-    threshold_50: Number = quantity(
-        "FLOP", "Largest run that uses half of its machines.", better="higher"
-    )
+    threshold_50: Number = higher("FLOP", "Largest run that uses half of its machines.")
 
 
 @answers(SLOW_DEVICE, training_flops=3e25, step_latency=LATENCY)
@@ -331,16 +323,12 @@ class ThresholdInputs(TimedInputs):
 class ThresholdReport:
     """The largest run that reaches the share (0: none between 1e10 and 1e40 FLOP), and the wall."""
 
-    threshold: Number = quantity(
-        "FLOP", "Largest training run that reaches the share.", better="higher"
-    )
+    threshold: Number = higher("FLOP", "Largest training run that reaches the share.")
     found: Any = quantity("1", "Some run reaches the share.")
     utilisation: Number = quantity("1", "Share that this run reaches.", better="higher")
     jumps: Any = quantity("1", "Just above it the share is lower by a jump.")
     devices: Number = quantity("1", "Devices of this run, on its best split.")
-    wall: Number = quantity(
-        "FLOP", "Largest run that latency alone allows; 0 without a limit.", better="higher"
-    )
+    wall: Number = higher("FLOP", "Largest run that latency alone allows; 0 without a limit.")
     wall_exists: Any = quantity("1", "There is a run that latency makes too long.")
 
 
