@@ -287,25 +287,10 @@ def _handout(network: Network) -> Iterator[Operation]:
 # ---- When every operation runs, on every device that takes part in it ----------------------------
 
 
-class Event(NamedTuple):
-    """What one device did, when and for how long [s]; -1 where there is no such place."""
-
-    name: str
-    kind: str
-    phase: str
-    device: int
-    replica: int
-    tensor: int
-    stage: int
-    microbatch: int
-    start: float
-    duration: float
-
-
 def events(
     operations: Iterable[Operation], network: Network, asked: Prices, posted: bool = False
-) -> list[Event]:
-    """Return an event for every operation and device that takes part, in program order.
+) -> list[tuple[Any, ...]]:
+    """Return an event for every operation and device that takes part, in program order [s].
 
     Who takes part in an operation waits until all are free, then is kept for its whole duration.
     Sends that are ``posted`` keep nobody: they are no events, the visit that needs them waits.
@@ -317,7 +302,7 @@ def events(
 
     clocks: dict[int, float] = collections.defaultdict(float)
     there: dict[tuple[int, str, int], float] = {}  # messages, by receiver and visit
-    found = []
+    found: list[tuple[Any, ...]] = []
     for name, kind, phase, members, microbatch, cost in operations:
         devices = [device_of(network, member) for member in members]
         duration = seconds(*cost)
@@ -328,7 +313,7 @@ def events(
         start = max(*(clocks[device] for device in devices), *waits)
         for device, (replica, rank, stage) in zip(devices, members, strict=True):
             place = (device, replica, rank, stage, microbatch)
-            found.append(Event(name, kind, phase, *place, start, duration))
+            found.append((name, kind, phase, *place, start, duration))
             clocks[device] = start + duration
     return found
 

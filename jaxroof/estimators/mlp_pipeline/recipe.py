@@ -36,11 +36,8 @@ class Network(enum.Enum):
     TIERED = "tiered"  # fast domains in a slow network, with latencies
 
 
-class Messages(enum.Enum):
-    """The bytes of a send's element (1)."""
-
-    SQUARED = "squared"  # the element's size counted twice
-    ONCE = "once"
+# The bytes of a send's element: its size counted twice, or once (1).
+Messages = enum.Enum("Messages", {"SQUARED": "squared", "ONCE": "once"})
 
 
 class Elementwise(enum.Enum):
@@ -59,67 +56,28 @@ class Products(enum.Enum):
     WRITTEN = "written"  # and the result
 
 
-class Overlap(enum.Enum):
-    """Arithmetic and memory traffic of one operation (3)."""
-
-    ADDED = "added"
-    HIDDEN = "hidden"  # the longer of the two
-
-
-class Loss(enum.Enum):
-    """Operands that the loss and its gradient are charged for (B1)."""
-
-    ONE = "one"
-    TWO = "two"
-
-
-class Gradients(enum.Enum):
-    """Ranks whose weight gradients are summed (4)."""
-
-    TENSOR = "tensor"  # where there are any, the ranks of one layer; never across replicas
-    REPLICAS = "replicas"
-
-
-class Sync(enum.Enum):
-    """When weight gradients are summed (12)."""
-
-    AFTER = "after"  # when all is computed
-    BEHIND = "behind"  # each layer's behind the last backward of the layers below it
-
-
-class Sends(enum.Enum):
-    """What a message between stages does to its ends (12)."""
-
-    RENDEZVOUS = "rendezvous"  # both wait for each other, and until it is there
-    POSTED = "posted"  # neither waits; the next visit does, for its input
-
-
-class Handout(enum.Enum):
-    """Data and weights before the first step (10, 11)."""
-
-    DONE = "done"
-    COLD = "cold"  # sent by the first device, where there is one replica
-
-
-class Gathers(enum.Enum):
-    """Loss and input gradient of all replicas, in the end."""
-
-    NONE = "none"
-    OUTPUTS = "outputs"
-
-
-class Joins(enum.Enum):
-    """The cost of joining a microbatch's results to those before it."""
-
-    FREE = "free"
-    LAUNCHED = "launched"
-
-
-class InputGradient(enum.Enum):
-    """The gradient of the model's input, which nobody needs (14)."""
-
-    COMPUTED = "computed"
-    SKIPPED = "skipped"
+# Arithmetic and memory traffic of one operation: added, or the longer of the two (3).
+Overlap = enum.Enum("Overlap", {"ADDED": "added", "HIDDEN": "hidden"})
+# Operands that the loss and its gradient are charged for (B1).
+Loss = enum.Enum("Loss", {"ONE": "one", "TWO": "two"})
+# Ranks whose weight gradients are summed: those of one layer where there are any, never across
+# replicas; or the replicas (4).
+Gradients = enum.Enum("Gradients", {"TENSOR": "tensor", "REPLICAS": "replicas"})
+# When weight gradients are summed: in the end, or each layer's behind the last backward of those
+# below it (12).
+Sync = enum.Enum("Sync", {"AFTER": "after", "BEHIND": "behind"})
+# What a message does to its ends: both wait for each other and until it is there, or neither does:
+# the next visit waits for its input (12).
+Sends = enum.Enum("Sends", {"RENDEZVOUS": "rendezvous", "POSTED": "posted"})
+# Data and weights before the first step: there, or sent by the first device to the one replica
+# (10, 11).
+Handout = enum.Enum("Handout", {"DONE": "done", "COLD": "cold"})
+# Loss and input gradient of all replicas, in the end.
+Gathers = enum.Enum("Gathers", {"NONE": "none", "OUTPUTS": "outputs"})
+# The cost of joining a microbatch's results to those before it.
+Joins = enum.Enum("Joins", {"FREE": "free", "LAUNCHED": "launched"})
+# The gradient of the model's input, which nobody needs (14).
+InputGradient = enum.Enum("InputGradient", {"COMPUTED": "computed", "SKIPPED": "skipped"})
 
 
 class Optimizer(enum.Enum):
@@ -217,9 +175,6 @@ _A = Choices(
     gradients=Gradients.TENSOR,
     sync=Sync.AFTER,
     sends=Sends.RENDEZVOUS,
-    handout=Handout.DONE,
-    gathers=Gathers.NONE,
-    joins=Joins.FREE,
     input_gradient=InputGradient.COMPUTED,
     optimizer=Optimizer.NONE,
     memory=Memory.NONE,
