@@ -84,30 +84,21 @@ def read(path: pathlib.Path) -> list[Row]:
 
 
 def text(row: Row, column: str) -> str:
-    """Return a cell.
-
-    Raises: InputError that names the column if the cell is blank.
-    """
+    """Return a cell."""
     if column not in row.cells:
         raise refusal(column, f"blank; expected {COLUMNS[column]}")
     return row.cells[column]
 
 
 def number(row: Row, column: str, default: float | None = None) -> float:
-    """Return a number above 0.
-
-    Raises: InputError that names the column if the cell is blank, or is no such number.
-    """
+    """Return a number above 0."""
     if column not in row.cells and default is not None:
         return default
     return _positive(text(row, column), column, f"expected {COLUMNS[column]}")
 
 
 def count(row: Row, column: str, default: float | None = None) -> float:
-    """Return a whole number above 0.
-
-    Raises: InputError that names the column if the cell is blank, or is no such number.
-    """
+    """Return a whole number above 0."""
     return _whole(number(row, column, default), column, f"expected {COLUMNS[column]}")
 
 

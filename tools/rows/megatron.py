@@ -32,11 +32,7 @@ GPT2_ENTRIES = 50257.0  # of the tokenizer of the functional tests
 
 
 def megatron_settings(row: Row) -> Settings:
-    """Return the inputs of a row, and the kind of row that it is.
-
-    Raises: InputError for an option that is not modelled, for one that is lacking, and where the
-    options contradict the columns.
-    """
+    """Return the inputs of a row, and the kind of row that it is."""
     given = options(row)
     check_options(given)
     for name, column in SIZES.items():

@@ -76,10 +76,7 @@ NEUTRAL = {  # no effect that is known on the terms of the sheet
 
 
 def check_options(given: Options) -> None:
-    """Check that every option is one whose effect on memory is known.
-
-    Raises: InputError that names the first that is not.
-    """
+    """Check that every option is one whose effect on memory is known."""
     for name in given:
         if name in NOT_MODELLED:
             raise refusal(name, f"{NOT_MODELLED[name]}: not modelled")

@@ -36,10 +36,7 @@ USUAL = {  # source: the number that it prints, where no memory_kind says so
 
 
 def memory_settings(row: Row) -> Settings:
-    """Return the inputs of a row whose memory was measured, the kind of row and its stage.
-
-    Raises: InputError that names the column or option that is lacking or not modelled.
-    """
+    """Return the inputs of a row whose memory was measured, the kind of row and its stage."""
     read = next(read for holds, read in READERS if holds(row))
     found = {"#stage": row.cells.get("memory_stage", "max"), **read(row)}
     return {**found, **machine(row)}
@@ -69,10 +66,7 @@ STAGES = {"none": 0.0, "ZeRO-0": 0.0, "DDP (FSDP=0)": 0.0, "ZeRO-1": 1.0}
 
 
 def common_settings(row: Row) -> Settings:
-    """Return the inputs of a row without options; kernels are by rule.
-
-    Raises: InputError for what is lacking or not modelled.
-    """
+    """Return the inputs of a row without options; kernels are by rule."""
     precision = text(row, "precision").upper()
     if precision != "BF16":
         raise refusal("precision", f"{precision}: copies of weights not modelled for such rows")
@@ -138,10 +132,7 @@ HEAD_APART = "2025-07"  # from this month on torchtitan groups the head apart
 
 
 def fsdp2_settings(row: Row) -> Settings:
-    """Return the inputs of a row of torchtitan.
-
-    Raises: InputError for what FSDP2 cannot do, or what is lacking.
-    """
+    """Return the inputs of a row of torchtitan."""
     plan = degrees(row)
     if plan["plan.pipeline"] > 1.0:
         raise refusal("pp", "FSDP2 with a pipeline: not modelled")
@@ -199,10 +190,7 @@ SHARDED = {"FULL_SHARD": False, "SHARD_GRAD_OP": True}  # whether layers stay ga
 
 
 def foundry_settings(row: Row) -> Settings:
-    """Return the inputs of a run of llm-foundry: fp32 shards, a fused loss, cuDNN's attention.
-
-    Raises: InputError for what is lacking or not modelled.
-    """
+    """Return the inputs of a run of llm-foundry: fp32 shards, a fused loss, cuDNN's attention."""
     if not text(row, "model").startswith("MPT"):
         raise refusal("model", "expected an MPT: the shape of others under FSDP is not stated")
     if "CPU offload True" in row.cells.get("note", ""):
@@ -244,10 +232,7 @@ EMBEDDINGS_ARE_SLOTS = "pp-partition type:transformer|embedding"
 
 
 def log_settings(row: Row) -> Settings:
-    """Return the inputs of a row with a log's options.
-
-    Raises: InputError for what is lacking or not modelled.
-    """
+    """Return the inputs of a row with a log's options."""
     given = stated_options(row)
     for name in given:
         if name not in KNOWN:
@@ -279,7 +264,6 @@ def chronicle_settings(row: Row) -> Settings:
     """Return the inputs of a row of the BigScience chronicle.
 
     The vocabulary is stated, the MLP is four times as wide; FP16 where no precision is printed.
-    Raises: InputError for what is lacking or not modelled.
     """
     note, precision = row.cells.get("note", ""), row.cells.get("precision", "FP16")
     stage = text(row, "zero_fsdp").removeprefix("ZeRO-")

@@ -51,7 +51,6 @@ def named_model(row: Row) -> tuple[Architecture, Settings]:
 
     Width, heads, vocabulary and experts tell the model; its layers may be fewer, and the heads of
     keys and values are those of the row.
-    Raises: InputError if no model of the catalogue has the shape.
     """
     shape = {field: count(row, column, 0.0) for field, column in SHAPE.items()}
     for model, choices in _known():

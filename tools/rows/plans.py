@@ -44,10 +44,7 @@ USUAL = {"H100": 80}  # what a system is called that names no other capacity
 
 
 def degrees(row: Row) -> Settings:
-    """Return the degrees, the microbatch and the batch of a row.
-
-    Raises: InputError if a column is blank, or the degrees contradict accelerators or batch.
-    """
+    """Return the degrees, the microbatch and the batch of a row."""
     found = {
         "plan.data": count(row, "dp"),
         "plan.tensor": count(row, "tp"),
@@ -77,10 +74,7 @@ def sequence_parallel(row: Row) -> float:
 
 
 def chip(row: Row) -> str:
-    """Return the accelerator of a row, as in ``DGX H100 80GB``.
-
-    Raises: InputError if the system names none that is known.
-    """
+    """Return the accelerator of a row, as in ``DGX H100 80GB``."""
     words = text(row, "system").replace("-", " ").split()
     found = next((word for word in words if word in CHIPS), None)
     if found is None:
@@ -101,7 +95,6 @@ def capacity(row: Row) -> float:
 
     A capacity in GiB stands as it is; in GB it is that of the label. A chip that comes with one
     capacity needs none.
-    Raises: InputError if the system leaves it open.
     """
     system, name = text(row, "system"), chip(row)
     exact = re.search(r"(\d+(?:\.\d+)?) ?GiB", system)

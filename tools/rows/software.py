@@ -29,10 +29,7 @@ def known_software() -> dict[str, dict[str, Any]]:
 
 
 def software_of(row: Row) -> str:
-    """Return the name of the software that a row's source means, or that it begins with.
-
-    Raises: InputError for a source that is not known.
-    """
+    """Return the name of the software that a row's source means, or that it begins with."""
     source = text(row, "source")
     found = [
         name
@@ -61,10 +58,7 @@ def year_of(row: Row, entry: dict[str, Any]) -> float:
 
 
 def stated_software(row: Row, chip: str, routed: bool) -> Settings:
-    """Return what of the inputs of ``training`` the software of a row sets.
-
-    Raises: InputError for a source that is not known.
-    """
+    """Return what of the inputs of ``training`` the software of a row sets."""
     entry = known_software()[software_of(row)]
     year = year_of(row, entry)
     found: Settings = {**entry["settings"], "software.year": year}

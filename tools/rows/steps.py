@@ -63,10 +63,7 @@ STRONG = "figure"  # of the Megatron-LM README: strong scaling at one split
 
 
 def step_settings(row: Row) -> Settings:
-    """Return the inputs of a measured step, and what of it stands beside them.
-
-    Raises: InputError that names the column for what is lacking or not modelled.
-    """
+    """Return the inputs of a measured step, and what of it stands beside them."""
     if row.cells.get("task", "pretrain") == "LoRA":
         raise refusal("task", "LoRA: not modelled; expected pretrain or SFT")
     kind = chip_of(row)
@@ -100,10 +97,7 @@ def _network(source: str) -> Settings:
 
 
 def chip_of(row: Row) -> str:
-    """Return the kind of accelerator of a row.
-
-    Raises: InputError if the system names none of those that are known.
-    """
+    """Return the kind of accelerator of a row."""
     stated = text(row, "system")
     for name in CHIPS:
         if re.search(rf"(?<![A-Z]){name}(?!\d)", stated):
@@ -113,10 +107,7 @@ def chip_of(row: Row) -> str:
 
 
 def model_of(row: Row) -> dict[str, float]:
-    """Return the shape of a row's model; a blank cell is what GPT has.
-
-    Raises: InputError if layers or width are lacking.
-    """
+    """Return the shape of a row's model; a blank cell is what GPT has."""
     name = row.cells.get("model", "")
     layers, hidden = count(row, "layers"), count(row, "hidden")
     heads = count(row, "heads", max(1.0, hidden // 128.0))
@@ -169,10 +160,7 @@ def choices_of(row: Row, model: Mapping[str, float]) -> Settings:
 
 
 def plan_of(row: Row, model: Mapping[str, float], zero_stage: float) -> Settings:
-    """Return the plan of a row, and the sequences of a step.
-
-    Raises: InputError if its degrees contradict its accelerators, or none is stated.
-    """
+    """Return the plan of a row, and the sequences of a step."""
     source, stated = text(row, "source"), row.cells
     strong = source.startswith("Megatron-LM README") and STRONG in source
     if source.startswith("NVIDIA DGX Cloud") and not {"tp", "pp"} & set(stated):
