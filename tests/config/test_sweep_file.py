@@ -258,12 +258,6 @@ def test_names_of_a_table_move_together(written):
     assert_cases(jr.run("sweep.toml"), jr.tabulate, cases, plan=plan)
 
 
-def test_names_of_elasticities_move_together(written):
-    written("answer = 'elasticities'\n" + ZIPPED)
-    data = jr.run("sweep.toml")
-    assert_cases(data, jr.elasticities)
-
-
 def test_names_of_a_long_sweep_move_together(written):
     zarr = pytest.importorskip("zarr")
     written(ZIPPED)
