@@ -27,12 +27,7 @@ def about(data: xr.Dataset, name: str) -> Mapping[str, Any]:
 
 
 def name_of(data: xr.Dataset, name: str, *keys: str) -> str:
-    """Return the displayed name of a quantity: the first of some attributes, or else its own name.
-
-    >>> data = xr.Dataset({"data": ((), 4, {"symbol": "dp"}), "ring_size": 2}, attrs={"roles": "-"})
-    >>> name_of(data, "data", "words", "symbol"), name_of(data, "ring_size", "words", "symbol")
-    ('dp', 'ring size')
-    """
+    """Return the displayed name of a quantity: the first of some attributes, or its own name."""
     found = about(data, name)
     return next((str(found[key]) for key in keys if found.get(key)), name.replace("_", " "))
 

@@ -357,11 +357,7 @@ def read_widths(estimator: Estimator, dtypes: Sequence[str]) -> dict[str, float]
 
 
 def peak_format(dtypes: Sequence[str]) -> str:
-    """Return the format whose matrix rate a product uses: the wider of input and weight.
-
-    >>> peak_format(("bf16", "int8", "bf16")), peak_format(("fp16", "fp16", "fp16"))
-    ('bf16', 'bf16')
-    """
+    """Return the format whose matrix rate a product uses: the wider of input and weight."""
     wider = max(dtypes[:2], key=lambda name: DTYPES[name])
     return PEAKS.get(wider, wider)
 
@@ -387,11 +383,7 @@ def read_sweep(estimator: Estimator, text: str) -> Sweep:
 
 
 def _doubling(low: float, high: float) -> np.ndarray:
-    """Return values in equal ratios that include every doubling of the first, and the last.
-
-    >>> [int(value) for value in _doubling(1.0, 1024.0)[::6]]
-    [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
-    """
+    """Return values in equal ratios that include every doubling of the first, and the last."""
     doublings = math.log2(high / low)
     each = max(1, round(POINTS / max(doublings, 1.0)))  # points per doubling
     steps = np.arange(math.ceil(doublings * each - 1e-9)) / each

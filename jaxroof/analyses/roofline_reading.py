@@ -50,11 +50,7 @@ def letter(data: xr.Dataset, dim: str) -> str:
 
 
 def milestones(values: np.ndarray, most: int = 12) -> list[int]:
-    """Return the positions of at most ``most`` values to show: doublings, and both ends.
-
-    >>> milestones(np.arange(1.0, 101.0))
-    [0, 1, 3, 7, 15, 31, 63, 99]
-    """
+    """Return the positions of at most ``most`` values to show: doublings, and both ends."""
     count = len(values)
     doublings = math.log2(values[-1] / values[0]) if values[0] > 0 else 0.0
     if count <= most or doublings < 4:
@@ -160,11 +156,7 @@ def number(value: float) -> str:
 
 
 def first_whole(critical: float) -> str:
-    """Return the smallest whole size that is not below a critical size.
-
-    >>> first_whole(131.35), first_whole(240.0)
-    ('132', '240')
-    """
+    """Return the smallest whole size that is not below a critical size."""
     return f"{math.ceil(critical * (1 - 1e-12)):,}"
 
 

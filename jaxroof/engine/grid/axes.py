@@ -99,11 +99,7 @@ def read_axes(
 
 
 def tables_of(axes: Any) -> dict[str, dict[str, Any]]:
-    """Return the paths of each axis with their values; an axis of one path is a table of one.
-
-    >>> tables_of({"gpus": [8, 16], "case": {"system": ["a", "b"]}})
-    {'gpus': {'gpus': [8, 16]}, 'case': {'system': ['a', 'b']}}
-    """
+    """Return the paths of each axis with their values; an axis of one path is a table of one."""
     given = axes if isinstance(axes, Mapping) else {}
     return {
         key: dict(values)

@@ -98,22 +98,14 @@ def padded_places(place: Place, shape: Sequence[int]) -> list[np.ndarray]:
 
 
 def padded_size(count: int, least: int, factor: int = 2) -> int:
-    """Return the first of ``least``, ``least`` x factor, ... that holds the count: few shapes.
-
-    >>> padded_size(3, 1), padded_size(5, 64), padded_size(70, 64, factor=4)
-    (4, 64, 256)
-    """
+    """Return the first of ``least``, ``least`` x factor, ... that holds the count: few shapes."""
     while least < count:
         least *= factor
     return least
 
 
 def one_later(items: Iterable[Item]) -> Iterator[Item]:
-    """Yield each item after the next one is made: devices compute one while another is read.
-
-    >>> list(one_later("abc"))
-    ['a', 'b', 'c']
-    """
+    """Yield each item after the next one is made: devices compute one while another is read."""
     waiting: list[Item] = []
     for item in items:
         waiting.append(item)
@@ -123,10 +115,6 @@ def one_later(items: Iterable[Item]) -> Iterator[Item]:
 
 
 def pad_points(column: np.ndarray, size: int) -> np.ndarray:
-    """Return a column padded to ``size`` with its last value (with 1 if it is empty).
-
-    >>> pad_points(np.array([2.0, 3.0]), 4).tolist()
-    [2.0, 3.0, 3.0, 3.0]
-    """
+    """Return a column padded to ``size`` with its last value (with 1 if it is empty)."""
     last = column[-1:] if len(column) else np.ones(1, column.dtype)
     return np.concatenate([column, np.repeat(last, size - len(column))])

@@ -191,11 +191,7 @@ def roles(estimator: Any, inputs: Any, recipe: Any, axes: Sequence[Axis] = ()) -
 
 
 def sign_of(unit: str) -> int:
-    """Return the sign of a time's response to a quantity of this unit; 0 where it is unknown.
-
-    >>> sign_of("B/s"), sign_of("s"), sign_of("B")
-    (-1, 1, 0)
-    """
+    """Return the sign of a time's response to a quantity of this unit; 0 where it is unknown."""
     return -1 if unit.endswith("/s") else int(unit == "s")
 
 

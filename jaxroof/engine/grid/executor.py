@@ -48,11 +48,7 @@ def executor_of(
 def by_threads(
     function: Callable[[Piece], Found], pieces: Iterable[Piece], count: int
 ) -> Iterator[Found]:
-    """Yield what a function returns for each of ``count`` pieces, in order, by a thread a core.
-
-    >>> list(by_threads(abs, [-1, 2, -3], 3))
-    [1, 2, 3]
-    """
+    """Yield what a function returns for each of ``count`` pieces, in order, by a thread a core."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     if count < THREADED or cores == 1:
         yield from map(function, pieces)

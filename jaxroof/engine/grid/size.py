@@ -22,20 +22,12 @@ REMEDY = "expected fewer points, or a .zarr file as output, which is written in 
 
 
 def table_size(lengths: Sequence[int], moved: Mapping[str, Iterable[int]]) -> int:
-    """Return the bytes of results, each over the axes that move it.
-
-    >>> table_size([1000, 2000], {"step_time": [0, 1], "memory": [1]})
-    16016000
-    """
+    """Return the bytes of results, each over the axes that move it."""
     return sum(NUMBER * math.prod(lengths[d] for d in dims) for dims in moved.values())
 
 
 def search_size(points: int, top: int, fields: int, numbers: int) -> int:
-    """Return the bytes of the best plans at every point: their fields and their results.
-
-    >>> search_size(1_000_000, 1, fields=10, numbers=20)
-    240000000
-    """
+    """Return the bytes of the best plans at every point: their fields and their results."""
     return NUMBER * points * (top * (fields + numbers))
 
 

@@ -125,22 +125,14 @@ def listed_values(path: str, values: Any) -> list[Any]:
 
 
 def length_of(values: Values) -> int:
-    """Return how many values an axis has.
-
-    >>> length_of([8, 16]), length_of(between([1, 2, 3], 4))
-    (2, 7)
-    """
+    """Return how many values an axis has."""
     if isinstance(values, Between):
         return (len(values.ends) - 1) * (values.count - 1) + 1
     return values.count if isinstance(values, Spacing) else len(values)
 
 
 def thinned_values(values: Values, length: int) -> Values:
-    """Return fewer values of an axis, evenly spread.
-
-    >>> thinned_values([1, 2, 3, 4, 5], 3), thinned_values(linspace(1, 9, 9), 3).count
-    ([1, 3, 5], 3)
-    """
+    """Return fewer values of an axis, evenly spread."""
     if isinstance(values, Between):
         return dataclasses.replace(values, count=min(values.count, max(2, length)))
     if isinstance(values, Spacing):

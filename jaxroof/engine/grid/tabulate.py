@@ -127,20 +127,19 @@ def _columns(
     placed = with_any_placement(estimator, inputs)
     who = executor_of(estimator, recipe, placed, math.prod(sizes), executor)
     moved = axes_of_results(estimator, inputs, recipe, grid)
+    chosen = () if estimator.is_placed(inputs) else estimator.placement
     check_table(grid, moved)
     found: dict[str, np.ndarray] = {}
     done, total = 0, math.prod(sizes)
     for place in iter_chunks(grid, shape):
         wide = spread(inputs, padded_slice(grid, place, shape))
         wide = place_best(estimator, wide, recipe, executor)
-        chosen = _chosen(estimator, inputs, wide, moved, shape)
-        wide = estimator.with_placement(wide, chosen) if chosen else wide
-        counts = {field: column.astype(np.int64) for field, column in chosen.items()}
-        values = {**counts, **_answer(estimator, recipe, wide, shape, who == NUMPY)}
+        values = {field: np.asarray(getattr(wide.plan, field), np.int64) for field in chosen}
+        values |= _answer(estimator, recipe, wide, shape, who == NUMPY)
         for name, value in values.items():
             dims = sorted(moved[name])
             still = tuple(slice(None) if d in dims else slice(0, 1) for d in range(len(shape)))
-            part = value[still if value.ndim else ()].reshape([shape[d] for d in dims])
+            part = np.broadcast_to(value, shape)[still].reshape([shape[d] for d in dims])
             here = tuple(slice(0, place[d].stop - place[d].start) for d in dims)
             full = np.empty([sizes[d] for d in dims], part.dtype)
             found.setdefault(name, full)[tuple(place[d] for d in dims)] = part[here]
@@ -177,20 +176,6 @@ def axes_of_results(
     paths = [(*some, *fields) if d in choose else some for d, some in enumerate(paths)]
     moved = axes_that_move(report, known, paths)[1]
     return {**moved, **dict.fromkeys(estimator.placement, choose)}
-
-
-def _chosen(
-    estimator: Estimator, inputs: Any, wide: Any, moved: Mapping[str, set[int]], shape: Any
-) -> dict[str, np.ndarray]:
-    """Return the fields of the best placement over the axes that they depend on."""
-    fields = () if estimator.is_placed(inputs) else estimator.placement
-    return {
-        field: np.broadcast_to(
-            getattr(wide.plan, field),
-            [size if d in moved[field] else 1 for d, size in enumerate(shape)],
-        )
-        for field in fields
-    }
 
 
 def _answer(

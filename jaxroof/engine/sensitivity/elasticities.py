@@ -104,10 +104,6 @@ def default_parameters(estimator: Estimator, inputs: Any) -> tuple[str, ...]:
     """Return the paths of all numbers of the machine, or of all real inputs without a machine.
 
     Dates are left out: one per cent of a year's number says nothing.
-
-    >>> from jaxroof.estimators.published.step import example, published
-    >>> default_parameters(published, example())[:3]
-    ('system.matrix_flops', 'system.vector_flops', 'system.matrix_efficiency')
     """
     held = [(path, f) for path, f, _ in leaves(inputs) if f.metadata["unit"] != "year"]
     machine = tuple(path for path, _ in held if path.startswith(f"{estimator.machine}."))

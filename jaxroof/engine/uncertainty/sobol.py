@@ -29,9 +29,6 @@ def points(inputs: int, draws: int, seed: int) -> np.ndarray:
 
     Assumes: ``draws`` is a power of two, so that the sequence is balanced.
     Source: Saltelli et al. 2010 (doi 10.1016/j.cpc.2009.09.018), section 5.
-
-    >>> points(2, 8, seed=0).shape
-    (2, 16)
     """
     check_draws(draws, seed)
     sequence = qmc.Sobol(2 * inputs, rng=np.random.default_rng(seed), bits=64)
