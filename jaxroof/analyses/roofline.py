@@ -76,7 +76,7 @@ def roofline(
     given = read_shape(asked, shape, along.path if along else None)
     check_complete(asked, [*given, *([along.path] if along else [])])
     said = dict.fromkeys(given, "--shape")
-    said |= dict.fromkeys(width_paths(asked), "--dtypes") if dtypes else {}
+    said |= dict.fromkeys(WIDTHS, "--dtypes") if dtypes else {}
     said |= {along.path: "--sweep"} if along else {}
     for path in chosen:
         if path in said:
@@ -135,10 +135,8 @@ def _cases(
 
 def _kinds(asked: Estimator, dtypes: Sequence[str]) -> list[tuple[str, str, str]]:
     kinds = [read_dtypes(text) for text in dtypes or FORMATS]
-    for kind in kinds:
-        if kinds.count(kind) > 1:
-            raise refusal("--dtypes", f"{_short(kind)}: given twice; expected each once")
-    if dtypes and not width_paths(asked) and "system" not in asked.names:
+    _check_once("--dtypes", [_short(kind) for kind in kinds])
+    if dtypes and not read_widths(asked, kinds[0]) and "system" not in asked.names:
         raise refusal("--dtypes", f"{asked.name} takes no number formats; leave it out")
     return kinds
 
@@ -156,12 +154,16 @@ def _machines(
     if "system" not in fields:
         raise refusal("--system", f"{asked.name} runs on no machine; leave it out")
     found = [name.strip() for name in names.split(",")]
-    for name in found:
-        if not name:
-            raise refusal("--system", f"expected NAME or NAME,NAME, given {shown(names)}")
-        if found.count(name) > 1:
-            raise refusal("--system", f"{name}: given twice; expected each once")
+    if "" in found:
+        raise refusal("--system", f"expected NAME or NAME,NAME, given {shown(names)}")
+    _check_once("--system", found)
     return found
+
+
+def _check_once(option: str, names: Sequence[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise refusal(option, f"{name}: given twice; expected each once")
 
 
 def _called(name: str) -> str:
@@ -345,15 +347,10 @@ def read_dtypes(text: str) -> tuple[str, str, str]:
     return (names[0], names[0], names[0]) if len(names) == 1 else (names[0], names[1], names[2])
 
 
-def width_paths(estimator: Estimator) -> list[str]:
-    """Return the paths of the bytes per element that the formats set."""
-    return [path for path, _ in paths_of(estimator.inputs) if path in WIDTHS]
-
-
 def read_widths(estimator: Estimator, dtypes: Sequence[str]) -> dict[str, float]:
     """Return the bytes per element of input, weight and output, by path."""
-    kinds = dict(zip(WIDTHS, dtypes, strict=True))
-    return {path: DTYPES[kinds[path]] for path in width_paths(estimator)}
+    known = {path for path, _ in paths_of(estimator.inputs)}
+    return {p: DTYPES[kind] for p, kind in zip(WIDTHS, dtypes, strict=True) if p in known}
 
 
 def peak_format(dtypes: Sequence[str]) -> str:
