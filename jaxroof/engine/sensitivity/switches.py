@@ -26,7 +26,6 @@ import numpy as np
 from jaxroof.engine.search.candidates import PreparedPlans
 from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.engine.sensitivity.parameter_lanes import ParameterLanes, best_at_factors, share_saved
-from jaxroof.errors import InputError
 from jaxroof.estimator import FAR, TIE
 from jaxroof.records import field_at, get_at
 
@@ -87,10 +86,6 @@ class Intervals(NamedTuple):
         return Intervals(*(column[which] for column in self))
 
 
-class NotConvex(InputError):
-    """A cost is not convex along a parameter, so that switches between factors may hide."""
-
-
 def best_plans(
     question: SearchProblem, ready: PreparedPlans, paths: Sequence[str], factors: np.ndarray
 ) -> tuple[ParameterLanes, BestPlans, Intervals, str]:
@@ -100,15 +95,17 @@ def best_plans(
     """
     estimator = question.estimator
     lanes = ParameterLanes(question, ready, tuple(paths), factors)
-    try:
-        first = np.unique(np.linspace(0, len(lanes) - 1, SOME).astype(int))
-        for _, cost in lanes.some(first).every():
-            _check(lanes, _turned(_ways(cost), cost))
-        return lanes, *_exact(lanes), EXACT
-    except NotConvex:
-        if estimator.lower_bound is not None and question.objective == estimator.objective:
-            lanes = lanes.some(best_at_factors(lanes))
-        return lanes, *_sampled(lanes), SAMPLED
+    first = np.unique(np.linspace(0, len(lanes) - 1, SOME).astype(int))
+    if all(_is_convex(lanes, cost) for _, cost in lanes.some(first).every()):
+        plan, cost = _contenders(lanes)
+        if _is_convex(lanes, cost):
+            way = _ways(cost)
+            cost = _turned(way, cost)
+            won, left = envelope(lanes, way, _all_pairs(factors, plan, cost))
+            return lanes, _best(way, plan, cost)._replace(open=left), won, EXACT
+    if estimator.lower_bound is not None and question.objective == estimator.objective:
+        lanes = lanes.some(best_at_factors(lanes))
+    return lanes, *_sampled(lanes), SAMPLED
 
 
 def _contenders(lanes: ParameterLanes) -> tuple[np.ndarray, np.ndarray]:
@@ -138,19 +135,18 @@ def _turned(way: np.ndarray, cost: np.ndarray) -> np.ndarray:
     return np.where(way[:, None] < 0, cost[..., ::-1], cost)
 
 
-def _check(lanes: ParameterLanes, cost: np.ndarray) -> None:
-    """Check that costs [plan, parameter, place] are monotone and convex, and of one limit alone."""
-    length = np.diff(lanes.factors)
+def _is_convex(lanes: ParameterLanes, cost: np.ndarray) -> bool:
+    """Return whether costs [plan, parameter, factor] are monotone and convex, without other limits.
+
+    A plan may exceed a limit besides the first somewhere between two lanes.
+    """
+    cost, length = _turned(_ways(cost), cost), np.diff(lanes.factors)
     slack = SLACK * cost.max(axis=-1, keepdims=True)
     rise = np.diff(cost, axis=-1)
     steeper = np.diff(rise / length, axis=-1) * np.minimum(length[1:], length[:-1])
     one_way = np.all(rise >= -slack, axis=-1) | np.all(rise <= slack, axis=-1)
-    good = np.all(one_way & np.all(steeper >= -slack, axis=-1), axis=0)
-    good &= len(lanes.question.estimator.limits) < 2  # a plan may exceed others somewhere
-    if not np.all(good):
-        path = lanes.paths[int(np.argmin(good))]
-        text = f"no convex function of {path} or its reciprocal; expected a whole time, or a rate"
-        raise NotConvex(f"{lanes.question.objective}: {text}")
+    good = one_way & np.all(steeper >= -slack, axis=-1)
+    return len(lanes.question.estimator.limits) < 2 and bool(np.all(good))
 
 
 def _best(way: np.ndarray, plan: np.ndarray, cost: np.ndarray) -> BestPlans:
@@ -209,16 +205,6 @@ class Pairs(NamedTuple):
         """Return the first pair of each cell."""
         new = (np.diff(self.row, prepend=-1) != 0) | (np.diff(self.start, prepend=-1.0) != 0)
         return np.flatnonzero(new)
-
-
-def _exact(lanes: ParameterLanes) -> tuple[BestPlans, Intervals]:
-    """Return the best plans of all lanes, and the intervals of each best plan between them."""
-    plan, cost = _contenders(lanes)
-    way = _ways(cost)
-    cost = _turned(way, cost)
-    _check(lanes, cost)
-    won, left = envelope(lanes, way, _all_pairs(lanes.factors, plan, cost))
-    return _best(way, plan, cost)._replace(open=left), won
 
 
 def _all_pairs(places: np.ndarray, plan: np.ndarray, cost: np.ndarray) -> Pairs:
