@@ -1,9 +1,8 @@
 """Systems side by side, each with the best plan of a training step and its own accelerators."""
 
-import dataclasses
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ import xarray as xr
 from jaxroof.catalog.lookup import system as named_system
 from jaxroof.catalog.lookup import with_chip
 from jaxroof.engine.grid.chunks import Progress
+from jaxroof.engine.grid.question import Question, ask
 from jaxroof.engine.search.none_legal import check_legal
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.engine.search.search import search
@@ -19,14 +19,9 @@ from jaxroof.errors import InputError, NoAnswer, refusal, shown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import estimator as named
 from jaxroof.estimators.training.interval import Uncertain, chance_sooner
-from jaxroof.estimators.training.precision import (
-    BF16,
-    MACHINE,
-    PRECISION,
-    settings_by_system,
-    with_precision,
-)
-from jaxroof.settings import apply_settings, by_path
+from jaxroof.estimators.training.precision import BF16, MACHINE, PRECISION
+from jaxroof.records import leaves
+from jaxroof.settings import by_path, choices_of
 
 FORM = "SYSTEM, SYSTEM:GPUS or SYSTEM:GPUS:PRECISION"
 _CONTENDER = re.compile(r"((?:[A-Za-z]:)?[^:]+)(?::([1-9]\d{0,8})?(?::(\w+))?)?")
@@ -99,28 +94,38 @@ def compare(
     names = [model] if isinstance(model, str) else list(model)
     sizes = [*gpus] if isinstance(gpus, Sequence) else [] if gpus is None else [gpus]
     contenders = _contenders(system, sizes, bool(number_format or PRECISION in chosen))
-    records = {name: _model(of, name) for name in names}
-    machines, without = _machines(of, contenders, chosen, number_format)
-    start = of.inputs(
-        model=next(iter(records.values()))[0],
-        system=machines[0].record,
-        gpus=float(machines[0].contender.gpus or sizes[0]),
-        global_batch=global_batch,
-    )
-    records, machines = _with_settings(of, start, records, machines)
-    axes, rest = _axes(records, machines)
+
+    def asked(one: Contender, name: str = names[0]) -> Question:
+        given = {"model": name, "gpus": float(one.gpus or sizes[0]), "global_batch": global_batch}
+        return _asked(of, one, {**given, **chosen}, number_format)
+
+    machines: dict[Contender, Question] = {}
+    without: dict[str, str] = {}
+    for one in contenders:
+        try:
+            machines[one] = asked(one)
+        except NoAnswer as error:
+            without[one.words] = str(error)
+    if not machines:
+        raise NoStepTime(without)
+    first, start = next(iter(machines.items()))
+    choices = {name: _read("model", of.names["model"], name)[1] for name in names}
+    models = {name: (asked(first, name).inputs.model, more) for name, more in choices.items()}
+    axes: dict[str, Any] = {"model": models} if len(models) > 1 else {}
+    axes |= _machine_axis(machines)
     axes |= ({"gpus": sizes} if len(sizes) > 1 else {}) | ({"split": splits} if splits else {})
-    rest = {key: value for key, value in rest.items() if key not in axes}
+    known = choices_of(of.recipe)
+    rest = {key: value for key, value in chosen.items() if key in known and key not in axes}
     grid: dict[str, Any] = {"axes": axes, "where": constraints_of(of, where), "settings": rest}
-    data = _by_name(search(of, start, progress=progress, **grid))
+    data = _by_name(search(of, start.inputs, progress=progress, **grid))
     if not data.plans_legal.values.any():
-        check_legal(of, start, **grid)
-    data["memory_limit"], title = _limits(of, start, machines), _title(names, data)
-    asked = {"gpus": sizes, "global_batch": global_batch, "number_format": number_format}
-    asked |= {"system": [one.text for one in contenders], "model": names, "settings": chosen}
-    asked |= {"splits": [getattr(one, "value", one) for one in splits]}
-    tokens = {name: float(record.training_tokens) for name, (record, _) in records.items()}
-    said = _texts(options=asked, models=tokens, without=without)
+        check_legal(of, start.inputs, **grid)
+    data["memory_limit"], title = _limits(of, machines.values()), _title(names, data)
+    options = {"gpus": sizes, "global_batch": global_batch, "number_format": number_format}
+    options |= {"system": [one.text for one in contenders], "model": names, "settings": chosen}
+    options |= {"splits": [getattr(one, "value", one) for one in splits]}
+    tokens = {name: float(record.training_tokens) for name, (record, _) in models.items()}
+    said = _texts(options=options, models=tokens, without=without)
     return data.assign(_sooner(data)).assign_attrs(said, question="compare", title=title)
 
 
@@ -134,14 +139,6 @@ class NoStepTime(NoAnswer):
     def __init__(self, without: dict[str, str]) -> None:
         super().__init__(next(iter(without.values())))
         self.without = without
-
-
-class Machine(NamedTuple):
-    """A system with the settings as they are on it."""
-
-    contender: Contender
-    record: Any
-    settings: dict[str, Any]
 
 
 def contender(text: str) -> Contender:
@@ -187,86 +184,48 @@ def _contenders(
     return found
 
 
-def _machines(
-    of: Estimator, found: Sequence[Contender], chosen: Mapping[str, Any], number_format: str | None
-) -> tuple[list[Machine], dict[str, str]]:
-    """Return each system with its settings, and why others have no step time.
-
-    Raises: InputError for a name that there is not; NoStepTime if none has one.
-    """
-    machines, without = [], {}
-    for one in found:
-        form = one.number_format or number_format
-        try:
-            record = _record(of, one.system, form, chosen.get("chip"))
-            machines.append(Machine(one, record, _settings(of, one, chosen)))
-        except NoAnswer as error:
-            without[one.words] = str(error)
-    if not machines:
-        raise NoStepTime(without)
-    return machines, without
+def _asked(
+    of: Estimator, one: Contender, given: Mapping[str, Any], number_format: str | None
+) -> Question:
+    """Return the checked question on one of the systems."""
+    form = one.number_format or number_format
+    record = _read("system", system_of, of, one.system, form, given.get("chip"))
+    _read("model", of.names["model"], given["model"])
+    if of.expand is None:  # no number formats by name, no chips
+        return ask(of, settings={**given, "system": record})
+    own = {PRECISION: one.number_format} if one.number_format else {}
+    return ask(of, settings={**given, **own, "system": one.system})
 
 
-def _model(of: Estimator, name: str) -> Any:
+def _read(key: str, reader: Callable[..., Any], *given: Any) -> Any:
+    """Return a record by name; what is wrong with the name is said of its key."""
     try:
-        return of.names["model"](name)
-    except InputError as error:
-        raise refusal("model", str(error)) from None
-
-
-def _record(of: Estimator, system: str, number_format: str | None, chip: Any) -> Any:
-    try:
-        return system_of(of, system, number_format, chip)
+        return reader(*given)
     except NoAnswer:
         raise
     except InputError as error:
-        raise refusal("system", str(error)) from None
+        raise refusal(key, str(error)) from None
 
 
-def _settings(of: Estimator, one: Contender, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings as they are on one of the systems."""
-    if of.expand is None:  # no number formats by name, no chips
-        return dict(chosen)
-    own = {PRECISION: one.number_format} if one.number_format else {}
-    return with_chip(with_precision({**chosen, **own}, one.system, of), one.system)[1]
+def _machine_axis(machines: Mapping[Contender, Question]) -> dict[str, Any]:
+    """Return the axis of the systems, with what else differs between them."""
+    table = {one.words: asked.inputs.system for one, asked in machines.items()}
+    each = [
+        {path: float(value) for path, _, value in leaves(asked.inputs) if value is not None}
+        for asked in machines.values()
+    ]
+    columns = {p: [one[p] for one in each] for p in each[0] if not p.startswith("system.")}
+    moved: dict[str, Any] = {p: column for p, column in columns.items() if len({*column}) > 1}
+    if any(one.gpus for one in machines):
+        moved["gpus"] = [one.gpus for one in machines]
+    return {MACHINE: {"system": table, **moved}} if moved else {"system": table}
 
 
-def _with_settings(
-    of: Estimator, start: Any, records: Mapping[str, Any], machines: Sequence[Machine]
-) -> tuple[dict[str, Any], list[Machine]]:
-    """Return models and systems with the settings applied, since an axis sets all their fields."""
-
-    def changed(settings: dict[str, Any], **record: Any) -> Any:
-        return apply_settings(dataclasses.replace(start, **record), of.recipe, settings)[0]
-
-    first = machines[0].settings
-    models = {
-        name: (changed(first, model=one).model, more) for name, (one, more) in records.items()
-    }
-    systems = (changed(one.settings, system=one.record).system for one in machines)
-    return models, [m._replace(record=s) for m, s in zip(machines, systems, strict=True)]
-
-
-def _axes(
-    records: Mapping[str, Any], machines: Sequence[Machine]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the axes over models and systems, and the settings that all systems share."""
-    shared, differ = settings_by_system([one.settings for one in machines])
-    if any(one.contender.gpus for one in machines):
-        differ["gpus"] = [one.contender.gpus for one in machines]
-    table = {one.contender.words: one.record for one in machines}
-    along: dict[str, Any] = {MACHINE: {"system": table, **differ}} if differ else {"system": table}
-    if len(records) > 1:
-        return {"model": dict(records), **along}, shared
-    return along, {"model": next(iter(records.values())), **shared}
-
-
-def _limits(of: Estimator, start: Any, machines: Sequence[Machine]) -> xr.Variable:
+def _limits(of: Estimator, machines: Iterable[Question]) -> xr.Variable:
     """Return the memory that a step may fill on each system."""
     assert of.limit is not None
     about = {"units": "B", "long_name": "Memory that a step may fill"}
-    held = [dataclasses.replace(start, system=one.record) for one in machines]
-    return xr.Variable("system", np.array([float(of.limit(one)) for one in held]), about)
+    return xr.Variable("system", np.array([float(of.limit(m.inputs)) for m in machines]), about)
 
 
 def _by_name(data: xr.Dataset) -> xr.Dataset:
