@@ -88,7 +88,9 @@ def _asked(written: dict[str, Any], path: pathlib.Path) -> tuple[Question, dict[
     question = read_question(written, path.parent, estimator, settings, {})
     prices = dict(_paths(written.get("price", {})))
     machine = beside(path.parent, written.get("system", ""))
-    options = {key: written[key] for key in ("budget", "fixed", "starts") if key in written}
+    options: dict[str, Any] = {
+        key: written[key] for key in ("budget", "fixed", "starts") if key in written
+    }
     options |= {"minimise": "training_days", "times_cost": AIMS[aim]}
     options |= {
         "bounds": dict(_paths(written.get("bounds", {}))),

@@ -276,7 +276,7 @@ def run(
     if grows and asked is not None and output is not None:
         here = os.path.abspath(path), trust
         others = partial(finished_chunks, cluster, (job_of_file, here)) if cluster else None
-        more = {"chunk": chunk, "overwrite": overwrite, "progress": progress}
+        more: dict[str, Any] = {"chunk": chunk, "overwrite": overwrite, "progress": progress}
         return long_sweep(asked, output, elsewhere=others, **more)
     with errors_in_file(path):
         if asked is not None:
@@ -357,7 +357,11 @@ def job_of_file(path: str, trust: bool) -> SweepJob:
 def _job(sweep: Sweep) -> SweepJob:
     """Return the checked sweep of a search, a table or every plan."""
     assert sweep.question is not None
-    way = {"searched": sweep.searched, "plans": sweep.answer == "plans", "about": _about(sweep)}
+    way: dict[str, Any] = {
+        "searched": sweep.searched,
+        "plans": sweep.answer == "plans",
+        "about": _about(sweep),
+    }
     return sweep_job(sweep.question.estimator, sweep.question, **way, **sweep.options)
 
 

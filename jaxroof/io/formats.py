@@ -207,7 +207,9 @@ def _json_text(data: xr.Dataset) -> str:
 def _plain(values: np.ndarray, fill: Any) -> Any:
     """Return nested lists of values, with None for missing ones."""
     none = values == fill if fill is not None else pd.isna(values)
-    return np.where(none, None, values.astype(object)).tolist() if np.any(none) else values.tolist()
+    found = values.astype(object)
+    found[none] = None
+    return found.tolist()
 
 
 def _read_json(path: str) -> xr.Dataset:

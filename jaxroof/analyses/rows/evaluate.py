@@ -20,6 +20,7 @@ from jaxroof.io.formats import check_placeable
 
 Path = str | os.PathLike[str]
 Progress = Callable[[int, int], None]
+Write = Callable[[str, int], None]  # of a text, and the number of rows in it
 SHOWN = 12  # rows printed of a table
 FEASIBLE, ERROR = "feasible", "error"  # a result; the column that says why a row was skipped
 
@@ -222,15 +223,15 @@ def evaluate_file(
         done, page = RowsWritten(headings=file.headings), Page(file.headings, keep_going)
         for answers in _answers(estimator, question, _tables(file), keep_going):
             _count(done, answers)
-            for text, rows in page.texts(answers) if write is not None else ():
-                write(text, rows)
+            if write is not None:
+                page.write(write, answers)
             if progress is not None:
                 total, read = os.fstat(file.stream.fileno()).st_size, file.stream.tell()
                 progress(done.rows, max(done.rows, int(done.rows * total / max(read, 1))))
         if not done.rows:
             raise refusal(file.path, "no rows; expected a line for each configuration after line 1")
-        for text, rows in page.texts() if write is not None else ():
-            write(text, rows)
+        if write is not None:
+            page.write(write)
     return done
 
 
@@ -280,8 +281,8 @@ class Page:
         self.names: list[str] | None = None
         self.waiting: list[RowResults] = []  # chunks before the first one with results
 
-    def texts(self, answers: RowResults | None = None) -> Iterator[tuple[str, int]]:
-        """Yield texts with their numbers of rows: of a chunk, or of those that wait at the end."""
+    def write(self, write: Write, answers: RowResults | None = None) -> None:
+        """Write texts with their numbers of rows: of a chunk, or of those that wait at the end."""
         names = [] if answers is None else [*answers.columns]
         self.waiting += [] if answers is None else [answers]
         if not self.waiting or not (names or self.names is not None or answers is None):
@@ -290,11 +291,11 @@ class Page:
             self.names = names
             added = [*names, *([ERROR] if self.keep_going else [])]
             heads = [result_name(name, self.headings) for name in added]
-            yield csv_line([*self.headings, *heads]) + "\n", 0
+            write(csv_line([*self.headings, *heads]) + "\n", 0)
         if names and names != self.names:
             raise InputError("rows with other results than those before; expected them apart")
         for one in self.waiting:
-            yield self._text(one, self.names), one.chunk.size
+            write(self._text(one, self.names), one.chunk.size)
         self.waiting = []
 
     def _text(self, answers: RowResults, names: Sequence[str]) -> str:
