@@ -1,5 +1,6 @@
 """Does a training step fit? The memory of every stage, term by term, against the HBM there is."""
 
+import contextlib
 import dataclasses
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,11 +15,13 @@ from jaxroof.analyses.fit_question import (
     FIT,
     SELECTIVE,
     Question,
+    SoftwareAnswer,
     given_paths,
     path_of,
+    plan_numbers,
+    software_answer,
     unchecked_question,
 )
-from jaxroof.analyses.fit_software import SoftwareAnswer, plan_numbers, software_answer
 from jaxroof.analyses.least_memory import fewest_accelerators
 from jaxroof.analyses.training_question import Filled, filled_plan
 from jaxroof.catalog.lookup import TODAY, as_reported
@@ -161,32 +164,21 @@ def _changes(
     """Return the cheapest changes in JSON, if asked for; other software cannot do all of them.
 
     Where neither the plan nor a change of it fits, the fewest more accelerators that hold any plan.
+    Settings that a search does not have, such as modules, are left to it.
     """
     if not most or not _of_today(answered):
         return {}
-    found = changes_dataset(answered.asked, most)
-    changes = {"changes": changes_json(found)}
+    found, inputs = changes_dataset(answered.asked, most), answered.asked.inputs
+    changes: dict[str, Any] = {"changes": changes_json(found)}
     if found.attrs["fits"] or bool(found.fits.any()):
         return changes
-    return {**changes, **_fewest(answered.asked, model, system, settings)}
-
-
-def _fewest(
-    asked: Question, model: Any, system: Any, settings: Mapping[str, Any]
-) -> dict[str, int]:
-    """Return the fewest more accelerators on which any plan fits, nothing where that is not known.
-
-    Settings that a search does not have, such as modules, are left to it.
-    """
     own = {"global_batch", "gpus", *LISTS}
     rest = {k: v for k, v in settings.items() if k not in own and not k.startswith(TIMED)}
-    batch, here = asked.inputs.global_batch, int(asked.inputs.gpus or 1)
-    about = {"model": model, "system": system, "global_batch": batch, "settings": rest}
-    try:
-        found = fewest_accelerators(above=here, **about)
-    except InputError:  # a setting that a search does not have
-        return {}
-    return {} if found is None else {"fewest": found}
+    about = {"model": model, "system": system, "global_batch": inputs.global_batch}
+    with contextlib.suppress(InputError):  # a setting that a search does not have
+        fewest = fewest_accelerators(above=int(inputs.gpus or 1), settings=rest, **about)
+        changes |= {} if fewest is None else {"fewest": fewest}
+    return changes
 
 
 def _beside(data: xr.Dataset, asked: Question, fits: bool) -> None:

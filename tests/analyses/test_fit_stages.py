@@ -114,10 +114,6 @@ BAD = [
     (f"{AXES}tp = []", "tp: an empty axis"),
     (f"{AXES}'' = {{ tp = [1, 2] }}", "'': fields that move together"),
     (f"{AXES}recompute = {{ from = 1, to = 2, count = 2 }}", "recompute: taken one by one, not in"),
-    (
-        f"{AXES}'model.layers' = {{ from = 16, to = 32, count = 2 }}",
-        "model.layers: taken one by one",
-    ),
     ("system = 'h100-nvs8'", "model: missing; expected it or an axis of names"),
     ("model = 'llama3-8b'\nsystem = 'h100-nvs8'", "global_batch: missing; expected it in plan"),
     ("modle = 'llama3-8b'", "modle: no such key of a sweep file. Did you mean 'model'?"),
