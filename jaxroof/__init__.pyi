@@ -5,8 +5,8 @@ from jaxroof.analyses.evaluate import evaluate as evaluate
 from jaxroof.analyses.explain import explain as explain
 from jaxroof.analyses.fastest_plans import fastest_plans as fastest_plans
 from jaxroof.analyses.fit import fit as fit
+from jaxroof.analyses.fit import fit_stages as fit_stages
 from jaxroof.analyses.fit_changes import fit_changes as fit_changes
-from jaxroof.analyses.fit_stages import fit_stages as fit_stages
 from jaxroof.analyses.least_memory import least_memory as least_memory
 from jaxroof.analyses.named_questions import capacity_steps as capacity_steps
 from jaxroof.analyses.named_questions import design as design

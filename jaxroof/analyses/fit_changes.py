@@ -11,10 +11,9 @@ import xarray as xr
 
 from jaxroof.analyses.fit_question import Question, asked_question
 from jaxroof.estimators.legality import divisors
-from jaxroof.estimators.training.inputs import TrainingInputs
+from jaxroof.estimators.training.inputs import TrainingInputs, planned
 from jaxroof.estimators.training.layer.sums import freeing
 from jaxroof.estimators.training.legality import verdicts
-from jaxroof.estimators.training.planned import planned
 from jaxroof.estimators.training.plans import DEGREES
 from jaxroof.estimators.training.recipe import (
     EXCHANGES,

@@ -15,7 +15,13 @@ from jaxroof.catalog.system import System, usable_memory
 from jaxroof.engine.grid.question import ask, long_names
 from jaxroof.engine.search.plan_text import unknown_field
 from jaxroof.errors import NoAnswer, refusal, shown, unknown
-from jaxroof.estimators.training.inputs import RECOMPUTATION, SHORTHAND, TrainingInputs
+from jaxroof.estimators.training.inputs import (
+    RECOMPUTATION,
+    SHORTHAND,
+    PlannedStep,
+    TrainingInputs,
+    planned,
+)
 from jaxroof.estimators.training.legality import refuse_illegal, refuse_too_large
 from jaxroof.estimators.training.other_software import (
     Engine,
@@ -24,7 +30,6 @@ from jaxroof.estimators.training.other_software import (
     fsdp2_stage,
     stages_2021,
 )
-from jaxroof.estimators.training.planned import PlannedStep, planned
 from jaxroof.estimators.training.recipe import (
     LayerDivision,
     Module,

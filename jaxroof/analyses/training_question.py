@@ -14,9 +14,8 @@ from jaxroof.engine.search.one_machine import OneMachine, one_machine
 from jaxroof.engine.search.problem import SearchProblem, check_search
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
-from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
+from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan, planned
 from jaxroof.estimators.training.legality import refuse_illegal
-from jaxroof.estimators.training.planned import planned
 from jaxroof.estimators.training.plans import DEGREES
 from jaxroof.estimators.training.recipe import TrainingRecipe, exchange_of
 from jaxroof.estimators.training.step import stage_memory, training

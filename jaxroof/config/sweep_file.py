@@ -326,7 +326,7 @@ def _whole(sweep: Sweep, count: int | None = None) -> xr.Dataset:
     """
     asked, options = sweep.question, sweep.options
     if asked is None:
-        from jaxroof.analyses.fit_stages import fit_stages  # of no other file
+        from jaxroof.analyses.fit import fit_stages  # of no other file
 
         axes = options["axes"]
         if count is not None:

@@ -13,6 +13,7 @@ from jaxroof.analyses.fit import BOUNDS, DENSE, EXPERTS
 from jaxroof.catalog.system import System, usable_memory
 from jaxroof.engine.runs.row_stream import RowGroup
 from jaxroof.errors import InputError, refusal, shown, unknown
+from jaxroof.estimators.training.inputs import PlannedStep, planned
 from jaxroof.estimators.training.legality import refuse_illegal, verdicts
 from jaxroof.estimators.training.other_software import (
     Engine,
@@ -22,7 +23,6 @@ from jaxroof.estimators.training.other_software import (
     fsdp2_memory,
     stage_2021,
 )
-from jaxroof.estimators.training.planned import PlannedStep, planned
 from jaxroof.estimators.training.recipe import Module, TrainingRecipe
 from jaxroof.estimators.training.report import StageMemory
 from jaxroof.estimators.training.stage_memory import TERMS, memory_by_stage, of_stages

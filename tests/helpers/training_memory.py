@@ -17,11 +17,12 @@ from jaxroof.estimators.training.inputs import (
     RECOMPUTATION,
     Activations,
     Buffers,
+    PlannedStep,
     StageInputs,
     StateSizes,
     TrainingPlan,
+    planned,
 )
-from jaxroof.estimators.training.planned import PlannedStep, planned
 from jaxroof.records import units
 from jaxroof.settings import choose
 

@@ -11,9 +11,8 @@ import jaxroof as jr
 from jaxroof import catalog
 from jaxroof.catalog.lookup import architecture_with_choices, training_system
 from jaxroof.engine.grid.question import resolve
-from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
+from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan, planned
 from jaxroof.estimators.training.legality import broken_rule
-from jaxroof.estimators.training.planned import planned
 from jaxroof.estimators.training.plans import splits
 from jaxroof.estimators.training.recipe import EXCHANGES, TrainingRecipe
 from jaxroof.estimators.training.step import training

@@ -9,7 +9,7 @@ import pytest
 import training_memory as golden
 from places import ROOT
 
-from jaxroof.estimators.training.planned import planned
+from jaxroof.estimators.training.inputs import planned
 from jaxroof.records import leaves
 from jaxroof.validation.memory import (
     Score,

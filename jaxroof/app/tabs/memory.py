@@ -15,8 +15,8 @@ from jaxroof.app.plans import name_of
 from jaxroof.app.question import Asked
 from jaxroof.app.tabs.view import Shown, View
 from jaxroof.engine.sensitivity.response import capacity_steps
+from jaxroof.estimators.training.details import device_memory
 from jaxroof.estimators.training.report import TrainingReport
-from jaxroof.estimators.training.scheduled_step import device_memory
 from jaxroof.records import field_at, with_named_absences
 from jaxroof.units import percent, seconds, size
 from jaxroof.views.plots import style

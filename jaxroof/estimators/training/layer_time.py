@@ -5,7 +5,7 @@ Source: docs/models/training_step_today.md, sections 4 and 11.
 
 from typing import NamedTuple
 
-from jaxroof.estimators.training.inputs import TrainingPlan
+from jaxroof.estimators.training.inputs import TrainingModel, TrainingPlan
 from jaxroof.estimators.training.layer.operation import (
     Cut,
     Operation,
@@ -20,7 +20,6 @@ from jaxroof.estimators.training.layer.operation import (
     times,
 )
 from jaxroof.estimators.training.layer.sums import MeanWeights, groups
-from jaxroof.estimators.training.planned import TrainingModel
 from jaxroof.estimators.training.rates import Rates
 from jaxroof.estimators.training.recipe import Module
 from jaxroof.formulas.arithmetic import larger, where

@@ -14,8 +14,7 @@ from jaxroof.errors import refusal
 from jaxroof.estimator import reads
 from jaxroof.estimators.legality import Rule, with_verdicts
 from jaxroof.estimators.legality import verdicts as verdicts_of
-from jaxroof.estimators.training.inputs import TrainingPlan
-from jaxroof.estimators.training.planned import BatchPlan, PlannedStep
+from jaxroof.estimators.training.inputs import BatchPlan, PlannedStep, TrainingPlan
 from jaxroof.estimators.training.recipe import (
     ContextExchange,
     LayerDivision,

@@ -11,6 +11,7 @@ from jaxroof.catalog.architecture import Architecture
 from jaxroof.catalog.system import System
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.questions import QUESTIONS
+from jaxroof.estimators.training.inputs import TrainingModel, training_model
 from jaxroof.estimators.training.layer.attention import (
     attention,
     exact_context,
@@ -27,7 +28,6 @@ from jaxroof.estimators.training.layer.sums import (
     norm_weights,
     total_weights,
 )
-from jaxroof.estimators.training.planned import TrainingModel, training_model
 from jaxroof.estimators.training.recipe import Recipe
 from jaxroof.formulas.arithmetic import larger, where
 from jaxroof.records import Number, quantity, record

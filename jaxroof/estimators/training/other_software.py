@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxroof.estimators.training.inputs import PlannedStep
 from jaxroof.estimators.training.layer.operation import Sizes
 from jaxroof.estimators.training.layer.sums import (
     Terms,
@@ -20,7 +21,6 @@ from jaxroof.estimators.training.layer.sums import (
     layer_weights,
     sizes,
 )
-from jaxroof.estimators.training.planned import PlannedStep
 from jaxroof.estimators.training.recipe import AttentionKernel, CrossEntropy, TrainingRecipe
 from jaxroof.estimators.training.report import StageMemory
 from jaxroof.estimators.training.stage_memory import (

@@ -13,10 +13,9 @@ import numpy as np
 
 from jaxroof.estimator import Candidates, reads
 from jaxroof.estimators.legality import ONE, Columns, Filter, cross, divisors, rows_where
-from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
+from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan, planned
 from jaxroof.estimators.training.interval import half_width_within_source
 from jaxroof.estimators.training.legality import broken_rule, broken_words, rules
-from jaxroof.estimators.training.planned import planned
 from jaxroof.estimators.training.recipe import EXCHANGES, Schedule, TrainingRecipe, exchange_of
 from jaxroof.records import units, value_or, with_named_absences
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxroof.estimators.training.inputs import PlannedStep
 from jaxroof.estimators.training.layer.operation import Sizes
 from jaxroof.estimators.training.layer.sums import (
     Groups,
@@ -24,7 +25,6 @@ from jaxroof.estimators.training.layer.sums import (
     sizes,
     total,
 )
-from jaxroof.estimators.training.planned import PlannedStep
 from jaxroof.estimators.training.recipe import (
     CrossEntropy,
     Module,

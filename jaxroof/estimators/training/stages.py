@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from jaxroof.catalog.architecture import Architecture
+from jaxroof.estimators.training.inputs import PlannedStep
 from jaxroof.estimators.training.layer.operation import plus, times
-from jaxroof.estimators.training.planned import PlannedStep
 from jaxroof.estimators.training.recipe import LayerDivision, Schedule, Split, TrainingRecipe
 from jaxroof.formulas.arithmetic import ceiling, larger, smaller, where, whole
 from jaxroof.records import Number

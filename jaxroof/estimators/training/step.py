@@ -12,14 +12,15 @@ from jaxroof.estimator import Estimator, details_in
 from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.estimators.training.inputs import (
     SHORTHAND,
+    PlannedStep,
     StageInputs,
     TrainingInputs,
     TrainingPlan,
+    planned,
 )
 from jaxroof.estimators.training.interval import interval
 from jaxroof.estimators.training.legality import verdicts
 from jaxroof.estimators.training.model_size import size, token_flops
-from jaxroof.estimators.training.planned import PlannedStep, planned
 from jaxroof.estimators.training.plans import DEGREES, USUAL, alike, close, plans, reasons, why_not
 from jaxroof.estimators.training.precision import expand_settings
 from jaxroof.estimators.training.rates import chip_of

@@ -6,8 +6,14 @@ Source: docs/models/training_step_today.md, sections 5 to 7.
 from typing import NamedTuple
 
 from jaxroof.estimator import reads
-from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
-from jaxroof.estimators.training.kernels import matmul, stream
+from jaxroof.estimators.training.inputs import (
+    BatchPlan,
+    TrainingInputs,
+    TrainingModel,
+    TrainingPlan,
+    batch_plan,
+    training_model,
+)
 from jaxroof.estimators.training.layer.operation import Tokens, Work
 from jaxroof.estimators.training.layer.sums import MeanWeights, mean_weights
 from jaxroof.estimators.training.layer_time import (
@@ -17,13 +23,7 @@ from jaxroof.estimators.training.layer_time import (
     tokens_of,
     with_fsdp,
 )
-from jaxroof.estimators.training.planned import (
-    BatchPlan,
-    TrainingModel,
-    batch_plan,
-    training_model,
-)
-from jaxroof.estimators.training.rates import rates
+from jaxroof.estimators.training.rates import matmul, rates, stream
 from jaxroof.estimators.training.recipe import (
     Schedule,
     TrainingRecipe,

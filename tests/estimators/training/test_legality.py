@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import training_memory as golden
 
+from jaxroof.estimators.training.inputs import PlannedStep
 from jaxroof.estimators.training.legality import RULES, WARNINGS, rules, verdicts
-from jaxroof.estimators.training.planned import PlannedStep
 from jaxroof.estimators.training.recipe import (
     ContextExchange,
     LayerDivision,

@@ -12,9 +12,8 @@ from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.grid.question import resolve
 from jaxroof.engine.search.all_plans import survey
 from jaxroof.errors import InputError
-from jaxroof.estimators.training.inputs import StageInputs, TrainingPlan
+from jaxroof.estimators.training.inputs import StageInputs, TrainingPlan, planned
 from jaxroof.estimators.training.legality import RULES
-from jaxroof.estimators.training.planned import planned
 from jaxroof.estimators.training.recipe import MODULES, Selective
 from jaxroof.estimators.training.report import FullestStageReport, StageMemory
 from jaxroof.estimators.training.stage_memory import fullest_stage, memory_by_stage

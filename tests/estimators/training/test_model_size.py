@@ -7,6 +7,7 @@ from architectures import architecture, rows
 
 import jaxroof as jr
 from jaxroof import catalog
+from jaxroof.estimators.training.inputs import training_model
 from jaxroof.estimators.training.layer.attention import attention
 from jaxroof.estimators.training.layer.sums import (
     groups,
@@ -15,7 +16,6 @@ from jaxroof.estimators.training.layer.sums import (
     total_weights,
 )
 from jaxroof.estimators.training.model_size import size
-from jaxroof.estimators.training.planned import training_model
 from jaxroof.estimators.training.recipe import Biases, Embeddings, Norm
 
 MODELS = {row["name"]: row for row in rows("models/models")}

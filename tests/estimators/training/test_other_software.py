@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import training_memory as golden
 
+from jaxroof.estimators.training.inputs import PlannedStep
 from jaxroof.estimators.training.other_software import (
     Ends,
     Engine,
@@ -18,7 +19,6 @@ from jaxroof.estimators.training.other_software import (
     fsdp2_memory,
     stage_2021,
 )
-from jaxroof.estimators.training.planned import PlannedStep
 from jaxroof.estimators.training.recipe import TrainingRecipe
 
 RUNS = {row["row_id"]: row for row in golden.rows("torchtitan_logs")}

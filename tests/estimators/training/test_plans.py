@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from jaxroof.catalog.architecture import Architecture
-from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
+from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan, planned
 from jaxroof.estimators.training.legality import verdicts
-from jaxroof.estimators.training.planned import planned
 from jaxroof.estimators.training.plans import plans
 from jaxroof.estimators.training.recipe import (
     ContextExchange,

@@ -8,15 +8,15 @@ import pytest
 
 from jaxroof import schedules
 from jaxroof.catalog.lookup import architecture_with_choices, training_system
-from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
-from jaxroof.estimators.training.recipe import Schedule, TrainingRecipe
-from jaxroof.estimators.training.scheduled_step import (
+from jaxroof.estimators.training.details import (
     MEMORY,
     on_schedule,
     own_sends,
     scheduled_step,
     stage_seconds,
 )
+from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
+from jaxroof.estimators.training.recipe import Schedule, TrainingRecipe
 from jaxroof.estimators.training.step import training
 from jaxroof.estimators.training.step_time import late, plan_time, timed
 from jaxroof.records import with_named_absences

@@ -14,6 +14,7 @@ import pytest
 import training_memory as golden
 
 from jaxroof.dual import Dual
+from jaxroof.estimators.training.inputs import PlannedStep
 from jaxroof.estimators.training.layer.sums import (
     activations,
     groups,
@@ -21,7 +22,6 @@ from jaxroof.estimators.training.layer.sums import (
     norm_weights,
     sizes,
 )
-from jaxroof.estimators.training.planned import PlannedStep
 from jaxroof.estimators.training.recipe import Module, Schedule
 from jaxroof.estimators.training.report import StageMemory
 from jaxroof.estimators.training.stage_memory import TERMS as SINGLE

@@ -11,8 +11,8 @@ import pytest
 import training_memory as golden
 
 from jaxroof.estimators.training import stages
+from jaxroof.estimators.training.inputs import PlannedStep
 from jaxroof.estimators.training.legality import layers_divisible_but_ends
-from jaxroof.estimators.training.planned import PlannedStep
 from jaxroof.estimators.training.recipe import LayerDivision, Schedule
 from jaxroof.estimators.training.stage_memory import memory_by_stage
 from jaxroof.estimators.training.stage_memory import stages as stages_of

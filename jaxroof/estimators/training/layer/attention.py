@@ -6,7 +6,7 @@ docs/models/training_step_today.md, section 4.
 
 from typing import Any
 
-from jaxroof.estimators.training.kernels import batched_product, stream
+from jaxroof.estimators.training.inputs import TrainingModel
 from jaxroof.estimators.training.layer.operation import (
     Cut,
     Kept,
@@ -19,7 +19,7 @@ from jaxroof.estimators.training.layer.operation import (
     Work,
     having,
 )
-from jaxroof.estimators.training.planned import TrainingModel
+from jaxroof.estimators.training.rates import batched_product, stream
 from jaxroof.estimators.training.recipe import AttentionKernel, Module
 from jaxroof.formulas.arithmetic import smaller, where
 from jaxroof.formulas.network import all_to_all, beside, gather, placed

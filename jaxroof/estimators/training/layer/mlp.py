@@ -4,12 +4,7 @@ Source: docs/models/parameters_flops_memory.md, sections 2.1 and 4.5;
 docs/models/training_step_today.md, sections 4 and 11.
 """
 
-from jaxroof.estimators.training.kernels import (
-    grouped_product,
-    grouped_weight_gradient,
-    matmul,
-    stream,
-)
+from jaxroof.estimators.training.inputs import TrainingModel
 from jaxroof.estimators.training.layer.operation import (
     Cut,
     Kept,
@@ -22,7 +17,12 @@ from jaxroof.estimators.training.layer.operation import (
     Work,
     on_rank,
 )
-from jaxroof.estimators.training.planned import TrainingModel
+from jaxroof.estimators.training.rates import (
+    grouped_product,
+    grouped_weight_gradient,
+    matmul,
+    stream,
+)
 from jaxroof.estimators.training.recipe import ExpertWeighting, Module
 from jaxroof.formulas.arithmetic import larger, where
 from jaxroof.formulas.network import all_to_all, distinct_targets, gather, placed

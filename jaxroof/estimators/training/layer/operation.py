@@ -11,10 +11,14 @@ import enum
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from jaxroof.estimators.training.inputs import Framework, TrainingPlan
-from jaxroof.estimators.training.kernels import matmul, stream
-from jaxroof.estimators.training.planned import BatchPlan, PlannedStep, TrainingModel
-from jaxroof.estimators.training.rates import Rates
+from jaxroof.estimators.training.inputs import (
+    BatchPlan,
+    Framework,
+    PlannedStep,
+    TrainingModel,
+    TrainingPlan,
+)
+from jaxroof.estimators.training.rates import Rates, matmul, stream
 from jaxroof.estimators.training.recipe import Module, TrainingRecipe
 from jaxroof.formulas.arithmetic import where
 from jaxroof.records import Number

@@ -8,8 +8,13 @@ Source: docs/models/parameters_flops_memory.md, sections 1 to 3, 4.5 and 4.6.
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from jaxroof.estimators.training.inputs import StageInputs, TrainingPlan
-from jaxroof.estimators.training.kernels import stream
+from jaxroof.estimators.training.inputs import (
+    PlannedStep,
+    StageInputs,
+    TrainingModel,
+    TrainingPlan,
+    planned,
+)
 from jaxroof.estimators.training.layer.attention import attention, rotation
 from jaxroof.estimators.training.layer.mlp import dense_mlp, routed_mlp
 from jaxroof.estimators.training.layer.operation import (
@@ -28,7 +33,7 @@ from jaxroof.estimators.training.layer.operation import (
     total,
     weights,
 )
-from jaxroof.estimators.training.planned import PlannedStep, TrainingModel, planned
+from jaxroof.estimators.training.rates import stream
 from jaxroof.estimators.training.recipe import Module, TrainingRecipe, modules_of
 from jaxroof.formulas.arithmetic import ceiling, larger, where
 from jaxroof.records import Number
