@@ -24,7 +24,7 @@ from jaxroof.engine.grid.dataset import (
     provenance,
     stack_choices,
 )
-from jaxroof.engine.grid.placement import place_best
+from jaxroof.engine.grid.evaluate import place_best
 from jaxroof.engine.grid.question import ask
 from jaxroof.engine.grid.size import check_products
 from jaxroof.errors import refusal, unknown

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxroof.engine.grid.placement import place_best
+from jaxroof.engine.grid.evaluate import place_best
 from jaxroof.engine.search.plan_text import parse_plan
 from jaxroof.errors import refusal, shown, unknown
 from jaxroof.estimators.published.inputs import Inputs, Plan, Split

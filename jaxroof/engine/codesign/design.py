@@ -19,8 +19,7 @@ from jaxroof.engine.codesign.machines import (
 )
 from jaxroof.engine.grid.axes import Axis
 from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance
-from jaxroof.engine.grid.evaluate import evaluate_points
-from jaxroof.engine.grid.placement import place_best
+from jaxroof.engine.grid.evaluate import evaluate_points, place_best
 from jaxroof.engine.grid.question import ask
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import constraints_of

@@ -29,9 +29,14 @@ from jaxroof.engine.grid.dataset import (
     stack_choices,
 )
 from jaxroof.engine.grid.dependencies import axes_that_move, results_without_numbers
-from jaxroof.engine.grid.evaluate import evaluate_points, ravel_grid
+from jaxroof.engine.grid.evaluate import (
+    evaluate_points,
+    place_best,
+    ravel_grid,
+    with_any_placement,
+    without_placement,
+)
 from jaxroof.engine.grid.executor import NUMPY, executor_of
-from jaxroof.engine.grid.placement import place_best, with_any_placement, without_placement
 from jaxroof.engine.grid.question import ask
 from jaxroof.engine.grid.size import check_products, check_table
 from jaxroof.errors import unknown

@@ -209,10 +209,10 @@ def dry_run_of_draws(
 
     The arguments are those of ``uncertain``.
     """
-    from jaxroof.engine.uncertainty import sobol
+    from jaxroof.engine.uncertainty.distributions import check_draws
     from jaxroof.engine.uncertainty.uncertain import LISTED, uncertain
 
-    sobol.check_draws(samples, more.get("seed", 0))
+    check_draws(samples, more.get("seed", 0))
     places: dict[str, int] = {}
 
     def points(draws: int) -> int:  # the current inputs, two halves, and their crossings

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxroof.engine.grid.dependencies import results_without_numbers
-from jaxroof.engine.grid.evaluate import evaluate_points
+from jaxroof.engine.grid.evaluate import evaluate_points, place_rows, with_any_placement
 from jaxroof.engine.grid.executor import executor_of
-from jaxroof.engine.grid.placement import place_rows, with_any_placement
 from jaxroof.errors import InputError
 from jaxroof.estimator import Estimator
 from jaxroof.records import leaves, units

@@ -11,8 +11,7 @@ import xarray as xr
 from jaxroof.engine.grid.axes import AxisValues, spread
 from jaxroof.engine.grid.chunks import programs
 from jaxroof.engine.grid.dataset import Columns, attributes, stack_choices
-from jaxroof.engine.grid.evaluate import ravel_grid
-from jaxroof.engine.grid.placement import place_rows
+from jaxroof.engine.grid.evaluate import place_rows, ravel_grid
 from jaxroof.engine.grid.question import ask
 from jaxroof.engine.grid.tabulate import table_axes, tabulate
 from jaxroof.engine.search.constraints import Constraint

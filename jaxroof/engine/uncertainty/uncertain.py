@@ -18,8 +18,7 @@ from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.driver import best_plans
 from jaxroof.engine.search.problem import SearchProblem, check_searches
 from jaxroof.engine.uncertainty.commitment import WORST, score_plans
-from jaxroof.engine.uncertainty.distributions import Distribution, distribution
-from jaxroof.engine.uncertainty.sobol import indices, points
+from jaxroof.engine.uncertainty.distributions import Distribution, distribution, indices, points
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.records import field_at, get_at

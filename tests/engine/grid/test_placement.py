@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import jaxroof as jr
-from jaxroof.engine.grid import placement as placing
+from jaxroof.engine.grid import evaluate as placing
 from jaxroof.errors import InputError
 from jaxroof.estimators.published.legality import GROUPS, PLACED, placements
 
@@ -170,7 +170,7 @@ def test_every_point_of_a_grid_has_the_best_of_every_placement():
 
 def test_many_rows_are_placed_as_each_by_itself(monkeypatch):
     """Over the borders of calls, systems with other fast domains among them."""
-    monkeypatch.setattr(placing, "PIECE", 8)
+    monkeypatch.setattr(placing, "PLACED", 8)
     chance = np.random.default_rng(4)
     frame = pd.DataFrame(
         {

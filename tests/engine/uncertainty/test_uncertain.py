@@ -16,8 +16,7 @@ from places import ROOT
 import jaxroof as jr
 from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.search.one_machine import ranked
-from jaxroof.engine.uncertainty.distributions import distribution
-from jaxroof.engine.uncertainty.sobol import indices, points
+from jaxroof.engine.uncertainty.distributions import distribution, indices, points
 from jaxroof.estimator import FAR, Candidates
 from jaxroof.records import Number, replace_at
 from jaxroof.views import plots
