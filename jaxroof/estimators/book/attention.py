@@ -19,13 +19,10 @@ from jaxroof.estimators.book.common import (
 )
 from jaxroof.records import Number, quantity, record
 
-
-class Phase(enum.Enum):
-    """What attention is computed for."""
-
-    TRAINING = "training"
-    PREFILL = "prefill"
-    GENERATION = "generation"
+# What attention is computed for.
+Phase = enum.Enum(
+    "Phase", {"TRAINING": "training", "PREFILL": "prefill", "GENERATION": "generation"}
+)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -86,29 +86,14 @@ class Widths:
 WIDTHS = Widths()
 
 
-class Unit(enum.Enum):
-    """What does the arithmetic."""
-
-    MATRIX = "matrix"
-    VECTOR = "vector"
-
-
-class Feed(enum.Enum):
-    """Where operands come from and results go to."""
-
-    HBM = "hbm"
-    ON_CHIP = "on_chip"
-    HOST = "host"
-
-
-class Link(enum.Enum):
-    """What carries messages: none at all, one torus link one way, or an interconnect."""
-
-    NONE = "none"
-    TORUS = "torus"
-    FAST = "fast"
-    SLOW = "slow"
-    NETWORK = "network"
+# What does the arithmetic.
+Unit = enum.Enum("Unit", {"MATRIX": "matrix", "VECTOR": "vector"})
+# Where operands come from and results go to.
+Feed = enum.Enum("Feed", {"HBM": "hbm", "ON_CHIP": "on_chip", "HOST": "host"})
+# What carries messages: none at all, one torus link one way, or an interconnect.
+Link = enum.Enum(
+    "Link", {"NONE": "none", "TORUS": "torus", "FAST": "fast", "SLOW": "slow", "NETWORK": "network"}
+)
 
 
 @dataclasses.dataclass(frozen=True)

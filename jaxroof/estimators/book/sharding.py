@@ -172,18 +172,10 @@ class Strategy(enum.Enum):
     CHEAPEST = "cheapest"
 
 
-class Result(enum.Enum):
-    """How sums of partial products end: whole on every device, or scattered over them."""
-
-    WHOLE = "whole"
-    SCATTERED = "scattered"
-
-
-class Fabric(enum.Enum):
-    """What joins the devices: axes of a torus, or the switch of a node."""
-
-    TORUS = "torus"
-    SWITCH = "switch"
+# How sums of partial products end: whole on every device, or scattered over them.
+Result = enum.Enum("Result", {"WHOLE": "whole", "SCATTERED": "scattered"})
+# What joins the devices: axes of a torus, or the switch of a node.
+Fabric = enum.Enum("Fabric", {"TORUS": "torus", "SWITCH": "switch"})
 
 
 @dataclasses.dataclass(frozen=True)

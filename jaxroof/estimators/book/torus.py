@@ -30,12 +30,8 @@ class Collective(enum.Enum):
     SEND = "send"
 
 
-class Topology(enum.Enum):
-    """How an axis is linked: a ring both ways, a line both ways, or a ring used one way."""
-
-    RING = "ring"
-    LINE = "line"
-    ONE_WAY = "one_way"
+# How an axis is linked: a ring both ways, a line both ways, or a ring used one way.
+Topology = enum.Enum("Topology", {"RING": "ring", "LINE": "line", "ONE_WAY": "one_way"})
 
 
 @dataclasses.dataclass(frozen=True)

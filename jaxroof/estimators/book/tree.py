@@ -28,19 +28,10 @@ class Collective(enum.Enum):
     ALL_TO_ALL = "all_to_all"
 
 
-class Reduction(enum.Enum):
-    """Who adds up what an all-reduce sums: the accelerators, or the switches on the way."""
-
-    ENDS = "ends"
-    SWITCHES = "switches"
-
-
-class Ragged(enum.Enum):
-    """How much of an all-to-all is sent: all, or what ``active`` places a token need."""
-
-    DENSE = "dense"
-    APPROXIMATE = "approximate"
-    EXACT = "exact"
+# Who adds up what an all-reduce sums: the accelerators, or the switches on the way.
+Reduction = enum.Enum("Reduction", {"ENDS": "ends", "SWITCHES": "switches"})
+# How much of an all-to-all is sent: all, or what ``active`` places a token need.
+Ragged = enum.Enum("Ragged", {"DENSE": "dense", "APPROXIMATE": "approximate", "EXACT": "exact"})
 
 
 @dataclasses.dataclass(frozen=True)
