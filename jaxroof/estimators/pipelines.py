@@ -100,7 +100,7 @@ class Ran(NamedTuple):
     results: Mapping[str, Any]  # numbers, or arrays over devices
     stage_layers: int
     times: VisitTimes
-    leave: Any = None  # how long sending each visit's output occupies its device [s]
+    leave: Any  # how long sending each visit's output occupies its device [s]
     synchronisation: Any = None  # of each device with its replicas, after all its visits [s]
     update: Any = None  # of its parameters, after that [s]
 
@@ -111,11 +111,9 @@ Run = Callable[[str], Ran]  # a schedule by its name -> the step under it
 def visits(inputs: Any, name: str, run: Run) -> Rows:
     """Return every visit of every stage under a schedule as events."""
     ran = run(name)
-    ends = {"synchronisation": ran.synchronisation, "update": ran.update}
-    found = visit_rows(ran.table, ran.times.start, ran.times.end, leave=ran.leave, **ends)
     sizes = f"{int(inputs.model.layers)} layers on {ran.table.devices} stages"
     title = f"{sizes}, {ran.table.microbatches} microbatches, {name}"
-    return event_rows(found, title=title, schedule=name)
+    return event_rows(visit_rows(ran), title=title, schedule=name)
 
 
 def side_by_side(
@@ -179,24 +177,10 @@ def _about(unit: str, words: str) -> dict[str, str]:
 # ---- Visit by visit -----------------------------------------------------------------------------
 
 
-def visit_rows(
-    table: Schedule,
-    start: Any,
-    end: Any,
-    *,
-    leave: Any = None,
-    synchronisation: Any = None,
-    update: Any = None,
-) -> list[tuple[Any, ...]]:
-    """Return the visits of a schedule as events, ordered by timestep; see ``EVENT``.
-
-    Arguments: ``start`` and ``end`` of each visit [timesteps, devices] [s]; ``leave`` is how long
-    sending each visit's output occupies its device afterwards; ``synchronisation`` is the time that
-    each device communicates with its replicas after all its visits, ``update`` what the update of
-    its parameters takes then [s].
-    """
-    start, end = np.asarray(start, np.float64), np.asarray(end, np.float64)
-    kept = np.zeros_like(start) if leave is None else np.asarray(leave, np.float64)
+def visit_rows(ran: Ran) -> list[tuple[Any, ...]]:
+    """Return the visits of a step as events, ordered by timestep; see ``EVENT``."""
+    table, start, end = ran.table, *(np.asarray(one, np.float64) for one in ran.times[:2])
+    kept = np.asarray(ran.leave, np.float64)
     found: list[tuple[Any, ...]] = []
     for t, device in np.argwhere(table.kind != IDLE).tolist():
         place = (device + 1, NONE, NONE, int(table.stage[t, device]), table.microbatch[t, device])
@@ -206,8 +190,8 @@ def visit_rows(
         if kept[t, device] > 0.0:
             found.append(("Send", "send", kind, *place, done, float(kept[t, device])))
     done = np.where(table.kind != IDLE, end + kept, 0.0).max(axis=0)
-    ends = (("Data-parallel sums", "all-reduce", synchronisation), ("Update", "optimizer", update))
-    for name, kind, seconds in ends:
+    sums = ("Data-parallel sums", "all-reduce", ran.synchronisation)
+    for name, kind, seconds in (sums, ("Update", "optimizer", ran.update)):
         each = np.zeros(table.devices) if seconds is None else np.asarray(seconds, np.float64)
         for device in np.flatnonzero(each > 0.0).tolist():
             place = (device + 1, NONE, NONE, NONE, NONE)

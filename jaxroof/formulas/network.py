@@ -3,7 +3,7 @@
 A network is a row of tiers, innermost first: NVLink, then the network between nodes. A ring, a tree
 and an exchange take any number of them. Of a group of g ranks, i_k share a domain of tier k, and
 m_k = g / i_{k - 1} domains of the tier below are on the way at tier k (m_0 = g); the outermost tier
-holds the whole group.
+holds the whole group. Messages are bytes, times seconds; a group of one takes no time.
 
 The study of 2024 has its own bookkeeping of two tiers, at the foot.
 
@@ -141,9 +141,6 @@ def gather(message: Number, group: Group, network: Network) -> Number:
 
     t = base + hops + (g - 1) / g V / rate
 
-    Assumes: a group of one takes no time.
-    Units: message [B], group [1] -> [s].
-
     >>> near = Network((Tier(4.0, 2.0, 0.5), Tier(0.0, 1.0, 0.0)))
     >>> float(gather(8.0, placed(near, 4.0), near))
     4.5
@@ -158,8 +155,7 @@ def all_reduce(message: Number, group: Group, network: Network) -> Number:
 
     t = base + smin(2 ring hops, 2 tree hops) + 2 (g - 1) / g V / rate
 
-    Assumes: a group of one takes no time; both send as much.
-    Units: message [B], group [1] -> [s].
+    Assumes: both send as much.
     """
     ring, tree = 2.0 * ring_hops(group.domains, network), 2.0 * tree_hops(group, network)
     sent = 2.0 * others(group.members) * message / ring_rate(group, network)
@@ -175,8 +171,7 @@ def all_to_all(
     t = base + hop_0 (i_0 - 1) + sum of hop_k (i_k - i_{k - 1}) / i_0
         + smax of V_0 (1 - 1 / i_0) / (R_0 share) and V_k (1 - 1 / m_k) / (R_k share)
 
-    Assumes: all tiers send at the same time; a group of one takes no time.
-    Units: messages of each tier [B], group, share [1] -> [s].
+    Assumes: all tiers send at the same time.
     Source: docs/models/training_step_today.md, section 11.
     """
     near, inside = group.inside[0], (*group.inside, group.members)
@@ -196,7 +191,6 @@ def send(message: Number, pair: Group, network: Network) -> Number:
 
     t = base + hop + V / R
 
-    Units: message [B] -> [s].
     Source: docs/models/training_step_today.md, section 6.
     """
     time: Number = network.tiers[-1].hop + message / network.tiers[-1].rate
@@ -245,7 +239,6 @@ def study_gather(message: Number, group: Number, fast: Number, network: Network)
     with k = (g - 1) / g and N = g / s
 
     Assumes: Q5, with only slow links the interfaces do not count; Q27, N is rounded down.
-    Units: message [B], group, fast [1] -> [s].
     Source: docs/models/transformer_model.md, section 4.
 
     >>> float(study_gather(8.0, 4.0, 4.0, Network((Tier(4.0, 2.0, 0.5), Tier(0.0, 1.0, 1.0)))))

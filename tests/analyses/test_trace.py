@@ -25,9 +25,10 @@ from jaxroof.errors import InputError
 from jaxroof.estimators import estimator
 from jaxroof.estimators.mlp_pipeline.details import network_of, program
 from jaxroof.estimators.mlp_pipeline.recipe import PROFILES, Profile
-from jaxroof.estimators.pipelines import event_rows, visit_rows
+from jaxroof.estimators.pipelines import Ran, event_rows, visit_rows
 from jaxroof.io.traces import COLOURS, is_trace, side_by_side, trace_of
 from jaxroof.records import checked, with_named_absences
+from jaxroof.schedules.clock import VisitTimes
 from jaxroof.views import plots
 from jaxroof.views.plots.trace import LOOKS
 from jaxroof.views.trace_blocks import rows, shares, span
@@ -251,7 +252,8 @@ def test_visits_of_a_schedule_with_sends_and_sums():
     start = np.array([[0.0, 0.0], [0.0, 2.0], [0.0, 3.0], [6.0, 0.0]])
     end = start + np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 2.0], [2.0, 0.0]])
     leave = np.array([[1.0, 0.0], [0.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
-    rows = event_rows(visit_rows(table, start, end, leave=leave, synchronisation=[0.5, 0.0]))
+    times = VisitTimes(start, end, None, None)
+    rows = event_rows(visit_rows(Ran(table, {}, 1, times, leave, [0.5, 0.0])))
     found = trace_of({name: column.values for name, column in rows.columns.items()}, {})
     columns = ("kind", "device", "start", "duration")
     assert list(zip(*(found[name].values.tolist() for name in columns), strict=True)) == [
