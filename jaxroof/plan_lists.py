@@ -99,8 +99,8 @@ class Candidates(NamedTuple):
         columns = {**self.plans, **self.product}
         return {f: columns[f][at[f]] for f in columns if fields is None or f in fields}
 
-    def positions(self, rules: Iterable[Any]) -> np.ndarray:
-        """Return the positions of the plans that satisfy constraints."""
+    def _satisfying(self, rules: Iterable[Any]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Return which rows satisfy constraints, and which values of each field of the product."""
         masks = {field: np.ones(len(values), bool) for field, values in self.product.items()}
         kept = np.ones(self.rows, bool)
         for rule in rules:
@@ -108,6 +108,11 @@ class Candidates(NamedTuple):
                 masks[rule.field] &= rule.holds(self.product)
             else:
                 kept &= rule.holds(self.plans)
+        return kept, masks
+
+    def positions(self, rules: Iterable[Any]) -> np.ndarray:
+        """Return the positions of the plans that satisfy constraints."""
+        kept, masks = self._satisfying(rules)
         places = np.ix_(np.flatnonzero(kept), *map(np.flatnonzero, masks.values()))
         return np.ravel_multi_index(np.broadcast_arrays(*places), self.shape).ravel()
 
@@ -142,12 +147,8 @@ class Candidates(NamedTuple):
         """Return the plans that constraints leave, and how many they refuse."""
         if not rules:
             return self
-        kept, product = np.ones(self.rows, bool), dict(self.product)
-        for rule in rules:
-            if rule.field in product:
-                product[rule.field] = product[rule.field][rule.holds(product)]
-            else:
-                kept &= rule.holds(self.plans)
+        kept, masks = self._satisfying(rules)
+        product = {field: values[masks[field]] for field, values in self.product.items()}
         plans = {field: column[kept] for field, column in self.plans.items()}
         left = Candidates(plans, self.refused, product)
         return left._replace(refused={**self.refused, "where": self.size - left.size})

@@ -172,10 +172,6 @@ def write_region(
         return {file.name: file.finish() for file in files.values()}
 
 
-def _dims(array: Any) -> tuple[str, ...]:
-    return tuple(array.metadata.dimension_names or ())
-
-
 def _later(place: Mapping[str, int], dims: Sequence[str]) -> bool:
     """Return whether a chunk or a piece is a later one along a dimension that an array lacks."""
     return any(index for dim, index in place.items() if dim not in dims)
@@ -224,17 +220,12 @@ def _write_metadata(
         with contextlib.suppress(OSError):
             if file.read_bytes() == text.encode():
                 continue
-        _remove(file)
+        with os_errors(file):  # a directory of that name is never removed
+            file.unlink(missing_ok=True)
+            file.parent.mkdir(parents=True, exist_ok=True)
         with replace_file(file, path) as temporary:
             pathlib.Path(temporary).write_text(text, encoding="utf-8")
     return list(every)
-
-
-def _remove(file: pathlib.Path) -> None:
-    """Remove a file before it is written again; a directory of that name is never removed."""
-    with os_errors(file):
-        file.unlink(missing_ok=True)
-        file.parent.mkdir(parents=True, exist_ok=True)
 
 
 def _opened(path: Path) -> tuple[Any, dict[str, Any]]:
@@ -296,7 +287,7 @@ def _variable(where: str, name: str, array: Any) -> xr.Variable:
     fill = attrs.pop(MARK, None)  # integers stay integers: -1 is not turned into NaN
     encoding = {MARK: int(fill)} if array.dtype == np.int64 and fill else {}
     lazy: Any = indexing.LazilyIndexedArray(_Values(where, name, array))
-    variable = xr.Variable(_dims(array), lazy, attrs, encoding)
+    variable = xr.Variable(tuple(array.metadata.dimension_names or ()), lazy, attrs, encoding)
     if array.dtype.kind in "biufc":
         return variable
     texts = np.array(variable.values.tolist(), np.str_).reshape(variable.shape)

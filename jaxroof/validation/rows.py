@@ -9,19 +9,18 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from jaxroof.analyses.rows.columns import Faults, row_problem
+from jaxroof.analyses.rows.columns import Faults, at_places, row_problem
 from jaxroof.catalog import lookup
 from jaxroof.catalog.system import System
 from jaxroof.engine.runs.row_stream import RowGroup, joined
 from jaxroof.errors import NoAnswer, refusal, shown
 from jaxroof.estimators.training.step import training
 from jaxroof.io.csv_blocks import RowFile, open_rows
-from jaxroof.structure import map_numbers
 
 NOTES = {  # columns beside the inputs: what a cell holds
     "id": "a name of the row that no other row has",
@@ -71,16 +70,12 @@ def table_of(rows: Any) -> pd.DataFrame:
     """Return a table of measured runs: of a file, or as it is, every cell a text."""
     if isinstance(rows, str | os.PathLike):
         with open_rows(rows) as file:
-            return _read(file)
+            return read_table(file)
     return _checked(rows.attrs.get("where", "rows"), rows.astype(str).where(rows.notna(), ""))
 
 
-def table(stream: BinaryIO, name: str) -> pd.DataFrame:
+def read_table(file: RowFile) -> pd.DataFrame:
     """Return the table of an open file of measured runs."""
-    return _read(RowFile(stream, name))
-
-
-def _read(file: RowFile) -> pd.DataFrame:
     parts = []
     while (block := file.take(1 << 20)) is not None:
         for row, why in block.ragged.items():
@@ -104,9 +99,8 @@ def _checked(where: str, frame: pd.DataFrame) -> pd.DataFrame:
         raise refusal(f"{where}: line 1", f"{twice[0]}: twice; expected each column once")
     cells = {name: [*map(str.strip, frame[name])] for name in frame.columns}
     frame = pd.DataFrame(cells, index=frame.index, dtype=object)
-    names = [
-        name or f"line {line}" for line, name in zip(frame.index, note(frame, "id"), strict=True)
-    ]
+    pairs = zip(frame.index, note(frame, "id"), strict=True)
+    names = [name or f"line {line}" for line, name in pairs]
     frame["id"] = names
     again = np.flatnonzero(frame["id"].duplicated())
     if len(again):
@@ -174,10 +168,7 @@ def measured(frame: pd.DataFrame, name: str, reasons: dict[int, str]) -> np.ndar
 def taken(group: RowGroup, here: np.ndarray) -> RowGroup:
     """Return some of the rows of a group, by their positions in it."""
 
-    def some(value: Any) -> Any:
-        return value[here] if np.ndim(value) else value
-
-    return RowGroup(group.rows[here], map_numbers(some, group.inputs), group.recipe)
+    return RowGroup(group.rows[here], at_places(group.inputs, here), group.recipe)
 
 
 # ---- Answers to rows: what step times and memory have in common ----------------------------------

@@ -10,7 +10,8 @@ from typing import NamedTuple
 import pandas as pd
 
 from jaxroof.errors import unknown
-from jaxroof.validation.rows import Rows, rows_of, table, together
+from jaxroof.io.csv_blocks import RowFile
+from jaxroof.validation.rows import Rows, read_table, rows_of, together
 
 NOTHING = "nothing"  # with which `fitted` begins for a source that the fit never saw
 PEER = "simumax_b200_peer_errors"
@@ -47,7 +48,7 @@ def packaged(of: str, name: str) -> pd.DataFrame:
     if name not in sources(of):
         what = {"steps": "measured steps", "memory": "measured memory"}[of]
         raise unknown("--source", name, f"source of {what}", sources(of))
-    return table(io.BytesIO(_unpacked(f"{of}/{name}")), name)
+    return read_table(RowFile(io.BytesIO(_unpacked(f"{of}/{name}")), name))
 
 
 def packaged_rows(of: str, source: str | None = None) -> Rows:

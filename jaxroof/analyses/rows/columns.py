@@ -350,13 +350,14 @@ class RowProblem:
             return group
         for place in np.flatnonzero(wrong).tolist():
             try:
-                self.estimator.refuse_contradictions(_at(group.inputs, place))
+                self.estimator.refuse_contradictions(at_places(group.inputs, place))
             except InputError as error:
                 faults.note(int(rows[place]), len(self.columns), str(error))
-        return RowGroup(rows[~wrong], _at(group.inputs, ~wrong), group.recipe)
+        return RowGroup(rows[~wrong], at_places(group.inputs, ~wrong), group.recipe)
 
 
-def _at(inputs: Any, places: Any) -> Any:
+def at_places(inputs: Any, places: Any) -> Any:
+    """Return the numbers of some rows of columns of inputs."""
     return map_numbers(lambda leaf: leaf[places] if np.ndim(leaf) else leaf, inputs)
 
 

@@ -241,7 +241,8 @@ def _asked(used: Used, rows: np.ndarray) -> Iterator[str]:
     usual |= {name: getattr(one, "value", one) for name, one in vars(training.recipe).items()}
     usual |= {"system.slow_bandwidth": float(own.slow_bandwidth * own.nics)}
     for heading in used.frame.columns:
-        path = "" if heading == "id" or heading.startswith("#") else _path(heading)
+        name = "" if heading == "id" or heading.startswith("#") else heading
+        path = path_of(training, name.partition("[")[0].strip()) if name else ""
         if not ASKED.match(path) or len({*used.frame[heading].iloc[rows]}) > 1:
             continue
         if path in choices_of(training.recipe):
@@ -250,10 +251,6 @@ def _asked(used: Used, rows: np.ndarray) -> Iterator[str]:
             value = float(np.ravel(get_at(used.groups[0].inputs, path))[0])
         if value != usual[path]:
             yield f"{path}={value if isinstance(value, str) else repr(value).removesuffix('.0')}"
-
-
-def _path(heading: str) -> str:
-    return path_of(training, heading.partition("[")[0].strip())
 
 
 # ---- The fit ------------------------------------------------------------------------------------
