@@ -116,6 +116,7 @@ def compare(
     axes |= ({"gpus": sizes} if len(sizes) > 1 else {}) | ({"split": splits} if splits else {})
     known = choices_of(of.recipe)
     rest = {key: value for key, value in chosen.items() if key in known and key not in axes}
+    rest |= {} if "model" in axes else {"model": models[names[0]]}  # with what it chooses
     grid: dict[str, Any] = {"axes": axes, "where": constraints_of(of, where), "settings": rest}
     data = _by_name(search(of, start.inputs, progress=progress, **grid))
     if not data.plans_legal.values.any():

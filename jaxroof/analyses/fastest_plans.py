@@ -12,13 +12,19 @@ from jaxroof.analyses.training_question import Rules, plans_asked, plans_on
 from jaxroof.catalog.chip import Chip
 from jaxroof.engine.search.candidates import with_plans
 from jaxroof.engine.search.none_legal import NoLegalPlan, none_legal
-from jaxroof.engine.search.one_machine import OneMachine
-from jaxroof.engine.search.problem import SearchProblem, check_top
-from jaxroof.engine.search.ranked_plans import Whole, as_variables, fields_of, ranked_plans
+from jaxroof.engine.search.one_machine import (
+    OneMachine,
+    Whole,
+    as_variables,
+    fields_of,
+    ranked_plans,
+)
+from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.interval import REGIMES, inside, of_own_runs, reasons_outside
 from jaxroof.estimators.training.step import training
 from jaxroof.estimators.training.step_time import plan_time
+from jaxroof.limits import check_bound
 from jaxroof.records import with_named_absences
 from jaxroof.units import percent
 
@@ -94,7 +100,7 @@ def fastest_of(asked: SearchProblem, gpus: Any, top: int = 1, own: str | None = 
 
     Arguments and errors are as in ``fastest_plans``.
     """
-    check_top(top)
+    check_bound("top", "top", top)
     machine, size = plans_on(asked, gpus, top), int(gpus)
     if not machine.plans.size:
         raise NoLegalPlan(none_legal(machine.question, machine.refused))

@@ -13,11 +13,19 @@ from jaxroof.analyses.fastest_plans import names_of
 from jaxroof.analyses.training_question import Rules, plans_asked, plans_on
 from jaxroof.engine.search.candidates import needs_of, plan_product
 from jaxroof.engine.search.none_legal import NoLegalPlan, none_legal
-from jaxroof.engine.search.one_machine import OneMachine, limit_of
-from jaxroof.engine.search.problem import SearchProblem, check_top
-from jaxroof.engine.search.ranked_plans import Whole, as_variables, fields_of, own_of
+from jaxroof.engine.search.one_machine import (
+    OneMachine,
+    Whole,
+    as_variables,
+    fields_of,
+    filled_of,
+    limit_of,
+    own_of,
+)
+from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.estimators.training.plans import STATES, cluster_sizes
 from jaxroof.estimators.training.step import fewest_state_bytes, stage_memory
+from jaxroof.limits import check_bound
 from jaxroof.plan_lists import distinct_rows
 
 ALIKE = math.prod(map(len, STATES.values()))  # plans of the same degrees and microbatch
@@ -79,7 +87,7 @@ def least_memory_of(
 
     Arguments and errors are as in ``least_memory``.
     """
-    check_top(top)
+    check_bound("top", "top", top)
     sizes = [gpus] if gpus is not None else _sizes(asked, most)
     size, tried = (sizes[0], 1) if gpus is not None else _leanest(asked, sizes, progress)[:2]
     machine = plans_on(asked, size)
@@ -158,11 +166,7 @@ def _place_of(machine: OneMachine, own: str) -> Whole:
         "own": (need, "B", "Memory of the leanest plan with the fields of yours"),
         "own_place": (rank, "1", "Its place among all legal plans, by memory"),
         **fields_of(machine, place),
-        "own_filled": (
-            json.dumps(machine.filled(found, place)),
-            "1",
-            "Those that were left open",
-        ),
+        **filled_of(machine, found, place),
     }
 
 

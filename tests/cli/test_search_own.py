@@ -60,7 +60,7 @@ def test_why_nothing_is_within_the_limits(jaxroof) -> None:
     assert "the nearest plan misses it by" in said.words
     said = jaxroof(command("--where p=3"))
     assert said.code == 2
-    assert "plan: none is legal with prefill=3; expected other inputs or rules" in said.err
+    assert "where: no legal plan has p=3; expected such as p=1" in said.err
 
 
 def test_what_is_written_is_what_is_shown(jaxroof) -> None:

@@ -2,7 +2,7 @@
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,12 +40,12 @@ class Constraint(NamedTuple):
 
 
 def constraints(
-    given: str | Iterable[str],
-    fields: Iterable[str],
+    given: str,
+    fields: Sequence[str],
     short: Mapping[str, str] | None = None,
     words: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[Constraint, ...]:
-    """Parse constraints from a string such as ``tensor<=8,pipeline=4``, or from a list of strings.
+    """Parse constraints from a string such as ``tensor<=8,pipeline=4``.
 
     ``short`` maps alternative names to fields, ``words`` fields to the words of their numbers.
 
@@ -55,13 +55,12 @@ def constraints(
     >>> constraints("tensor<=8", ["tensor", "data"])
     (Constraint(field='tensor', comparison='<=', value=8, word=''),)
     """
-    texts = given.split(",") if isinstance(given, str) else list(given)
-    known, names = list(fields), short or {}
-    return tuple(_constraint(text, known, names, words or {}) for text in texts if text.strip())
+    texts = filter(str.strip, given.split(","))
+    return tuple(_constraint(text, fields, short or {}, words or {}) for text in texts)
 
 
 def _constraint(
-    text: str, fields: list[str], short: Mapping[str, str], words: Mapping[str, Sequence[str]]
+    text: str, fields: Sequence[str], short: Mapping[str, str], words: Mapping[str, Sequence[str]]
 ) -> Constraint:
     match = _FORM.fullmatch(text)
     if match is None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from jaxroof.engine.grid.axes import Axis, AxisValues, points, replace_all
+from jaxroof.engine.grid.axes import AxisValues, points, replace_all
 from jaxroof.engine.grid.dataset import dataset, provenance
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.one_machine import one_machine
@@ -54,42 +54,31 @@ def pareto(
     if not estimator.need:
         raise InputError(f"{estimator.name or 'estimator'}: its plans need nothing; use search")
     labels = dataset({}, every, asked[0].inputs, {}, {}).coords
-    pieces = [
-        _staircase(asked[0], values, {axis.name: i for axis, i in zip(every, index, strict=True)})
-        for index, values in points(every)
-    ]
-    joined = xr.concat([stairs for stairs, _ in pieces], "step_number", combine_attrs="override")
-    where_each = {
-        axis.name: np.concatenate(
-            [np.full(s.sizes["step_number"], at[axis.name]) for s, at in pieces]
-        )
-        for axis in every
-    }
-    for name, values in labels.items():
-        (dim,) = values.dims
-        found = xr.Variable("step_number", values.values[where_each[str(dim)]], values.attrs)
-        joined = joined.assign_coords({name: found})
-    joined.attrs = _about(asked[0], every)
+    pieces = []
+    for index, values in points(every):
+        stairs = _staircase(asked[0], values)
+        at = {axis.name: place for axis, place in zip(every, index, strict=True)}
+        size, here = stairs.sizes["step_number"], {}
+        for name, one in labels.items():
+            label = one.values[at[str(one.dims[0])]]
+            here[name] = ("step_number", np.full(size, label, one.dtype), one.attrs)
+        pieces.append(stairs.assign_coords(here))
+    joined = xr.concat(pieces, "step_number", combine_attrs="override")
+    joined.attrs = provenance(
+        estimator,
+        asked[0].inputs,
+        asked[0].recipe,
+        every,
+        question="pareto",
+        objective=asked[0].objective,
+        need=estimator.need,
+        where=[str(c) for c in asked[0].where],
+    )
     return joined
 
 
-def _about(question: SearchProblem, axes: tuple[Axis, ...]) -> dict[str, str]:
-    return provenance(
-        question.estimator,
-        question.inputs,
-        question.recipe,
-        axes,
-        question="pareto",
-        objective=question.objective,
-        need=question.estimator.need,
-        where=[str(c) for c in question.where],
-    )
-
-
-def _staircase(
-    question: SearchProblem, values: Mapping[str, Any], at: dict[str, int]
-) -> tuple[xr.Dataset, dict[str, int]]:
-    """Return the staircase at one point of the axes, and the point."""
+def _staircase(question: SearchProblem, values: Mapping[str, Any]) -> xr.Dataset:
+    """Return the staircase at one point of the axes."""
     estimator, choices = question.estimator, vars(question.recipe) if question.recipe else {}
     chosen = {path: value for path, value in values.items() if path in choices}
     recipe = dataclasses.replace(question.recipe, **chosen) if chosen else question.recipe
@@ -108,4 +97,4 @@ def _staircase(
         whole = {f"{estimator.need}_limit": (machine.limit, about), **whole}
     for name, (value, about) in whole.items():
         found[name] = ("step_number", np.full(found.sizes["step_number"], value), about)
-    return found, at
+    return found

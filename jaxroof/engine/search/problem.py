@@ -90,7 +90,7 @@ def check_searches(
     if not isinstance(estimator, Estimator):
         raise refusal("estimator", f"expected an Estimator, given {shown(estimator)}")
     check_searchable(estimator)
-    check_top(top)
+    check_bound("top", "top", top)
     check_no_plan(estimator, axes)
     _, inputs, recipe, read = ask(estimator, inputs, recipe, settings, axes)
     inputs = dataclasses.replace(inputs, plan=None)
@@ -158,41 +158,20 @@ def searchable_report(estimator: Estimator, inputs: Any, recipe: Any) -> Any:
     return report
 
 
-def check_top(top: int) -> None:
-    """Check how many plans are asked for.
-
-    Raises: InputError for none, and for more than a search lists.
-    """
-    check_bound("top", "top", top)
-
-
 def constraints_of(
     estimator: Estimator, where: str | Iterable[str | Constraint]
 ) -> tuple[Constraint, ...]:
     """Return the constraints on an estimator's plan; strings are parsed."""
-    texts = [where] if isinstance(where, str) else list(where)
-    fields = estimator.plan_fields
     read: list[Constraint] = []
-    for text in texts:
-        read += (
-            [text]
-            if isinstance(text, Constraint)
-            else constraints(text, fields, estimator.short_names, estimator.words)
-        )
+    for text in [where] if isinstance(where, str) else where:
+        given = (estimator.plan_fields, estimator.short_names, estimator.words)
+        read += [text] if isinstance(text, Constraint) else constraints(text, *given)
     return tuple(read)
-
-
-NO_LEGAL_PLAN = "no_legal_plan"
 
 
 def fit_flags(estimator: Estimator) -> tuple[str, str]:
     """Return the first two flags of ``reason``: a plan fits, or the name of the exceeded need."""
     return "fits", estimator.need or "limit"
-
-
-def reason_flags(estimator: Estimator) -> tuple[str, ...]:
-    """Return the flags of ``reason``: what is exceeded, or that nothing is legal."""
-    return *fit_flags(estimator), NO_LEGAL_PLAN, *(o.result for o in estimator.limits[1:])
 
 
 COUNTS = ("plans_legal", "plans_feasible", "reason")  # results of a search besides the winners

@@ -1,6 +1,7 @@
 """Search for the best plans of every machine of a grid."""
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -14,9 +15,14 @@ from jaxroof.engine.grid.evaluate import evaluate_points, ravel_grid
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.driver import SearchResult, best_plans
 from jaxroof.engine.search.none_legal import none_legal
-from jaxroof.engine.search.one_machine import FEASIBLE, OneMachine, one_machine
-from jaxroof.engine.search.problem import SearchProblem, check_searches, reason_flags
-from jaxroof.engine.search.ranked_plans import as_variables, standing
+from jaxroof.engine.search.one_machine import (
+    FEASIBLE,
+    OneMachine,
+    as_variables,
+    one_machine,
+    standing,
+)
+from jaxroof.engine.search.problem import SearchProblem, check_searches, fit_flags
 from jaxroof.errors import refusal
 from jaxroof.estimator import Estimator
 
@@ -86,11 +92,10 @@ def best_of_each(
     asked: Sequence[SearchProblem], progress: Progress | None = None
 ) -> list[tuple[SearchProblem, SearchResult]]:
     """Return the problem and the best plans of each of several searches."""
-    found = []
-    for number, question in enumerate(asked):
-        best = best_plans(question, progress_share(progress, number, len(asked)))
-        found.append((question, best))
-    return found
+    return [
+        (question, best_plans(question, progress_share(progress, number, len(asked))))
+        for number, question in enumerate(asked)
+    ]
 
 
 def search_dataset(
@@ -100,16 +105,14 @@ def search_dataset(
     question = found[0][0]
     estimator = question.estimator
     columns = stack_choices(axes, [_columns(*one) for one in found])
+    others = (limit.result for limit in estimator.limits[1:])
+    flags = (*fit_flags(estimator), "no_legal_plan", *others)
     meanings = {
         **FEASIBLE,
         **field_metadata(estimator.plan, question.report),
         "plans_legal": {"unit": "1", "doc": "Plans that every rule of the split allows"},
         "plans_feasible": {"unit": "1", "doc": "Legal plans that fit the limit"},
-        "reason": {
-            "unit": "1",
-            "doc": "Why no plan is there",
-            "flags": reason_flags(estimator),
-        },
+        "reason": {"unit": "1", "doc": "Why no plan is there", "flags": flags},
     }
     if estimator.need:
         need = dict(meanings[estimator.need])
@@ -119,10 +122,9 @@ def search_dataset(
     for limit in estimator.limits[1:]:
         about = {**meanings[limit.result], "doc": "What the nearest plan has beyond the limit"}
         meanings[f"{limit.result}_missing"] = about
-    refused: dict[str, int] = {}
+    refused = Counter[str]()
     for _, one in found:
-        for name, count in one.refused.items():
-            refused[name] = refused.get(name, 0) + count
+        refused.update(one.refused)
     attrs = provenance(
         estimator,
         question.inputs,
@@ -133,7 +135,7 @@ def search_dataset(
         top=str(question.top),
         placements=str(question.placements).lower(),
         where=[str(c) for c in question.where],
-        refused=refused,
+        refused=dict(refused),
         combinations=str(sum(one.combinations for _, one in found)),
     )
     if not axes and not found[0][1].legal.item():
@@ -157,7 +159,9 @@ def _columns(
     }
     held = found.held
     verdicts = {}
-    for name, values in winning_results(question, found).items():
+    inputs, who = winning_inputs(question, found), question.executor
+    for name, flat in evaluate_points(estimator, question.recipe, inputs, executor=who).items():
+        values = flat.reshape(found.winner.shape)
         if values.dtype == bool:
             verdicts[name] = values & held
         else:
@@ -197,15 +201,6 @@ def _at(question: SearchProblem, index: tuple[int, ...]) -> OneMachine:
     }
     inputs = replace_all(question.inputs, here)
     return one_machine(dataclasses.replace(question, inputs=inputs, axes=()))
-
-
-def winning_results(question: SearchProblem, found: SearchResult) -> dict[str, np.ndarray]:
-    """Re-evaluate the winning plans and return all their results, [*axes, rank]."""
-    inputs = winning_inputs(question, found)
-    found_at = evaluate_points(
-        question.estimator, question.recipe, inputs, executor=question.executor
-    )
-    return {name: values.reshape(found.winner.shape) for name, values in found_at.items()}
 
 
 def winning_inputs(question: SearchProblem, found: SearchResult) -> Any:
