@@ -2,24 +2,20 @@
 
 import dataclasses
 import itertools
-from typing import Any
 
 import numpy as np
 import pytest
 
 import jaxroof as jr
-from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.grid.question import resolve
 from jaxroof.engine.search.all_plans import survey
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.inputs import StageInputs, TrainingPlan, planned
-from jaxroof.estimators.training.legality import RULES
 from jaxroof.estimators.training.recipe import MODULES, Selective
-from jaxroof.estimators.training.report import FullestStageReport, StageMemory
+from jaxroof.estimators.training.report import StageMemory
 from jaxroof.estimators.training.stage_memory import fullest_stage, memory_by_stage
 from jaxroof.estimators.training.step import memory_limit, stage_memory
 from jaxroof.records import checked
-from jaxroof.structure import results
 
 TERMS = [field.name for field in dataclasses.fields(StageMemory)]
 EXAMPLE = checked(stage_memory.example())
@@ -61,38 +57,6 @@ def test_a_report_is_the_fullest_of_all_stages(
         expected = float(values[int(report.stage)])
         assert float(getattr(report, term)) == pytest.approx(expected, rel=1e-12), term
     assert bool(report.device_fits) == bool(full.fits)
-
-
-def test_groups_sum_to_the_device() -> None:
-    report = results(stage_memory.evaluate(EXAMPLE))
-    groups = [
-        f.name for f in dataclasses.fields(FullestStageReport) if f.metadata["part_of"] == "device"
-    ]
-    assert sum(float(report[name]) for name in groups) == pytest.approx(float(report["device"]))
-
-
-def test_there_is_a_verdict_for_every_rule() -> None:
-    flags = {
-        name for name, value in results(stage_memory.evaluate(EXAMPLE)).items() if _is_flag(value)
-    }
-    assert flags == {*(rule.name for rule in RULES), "device_fits", "feasible"}
-
-
-def _is_flag(value: Any) -> bool:
-    return np.asarray(value).dtype == bool
-
-
-def test_both_executors_agree_on_every_term_of_every_plan() -> None:
-    inputs = dataclasses.replace(asked("mixtral-8x7b", 16.0, 32.0), plan=None)
-    listed = stage_memory.candidates(inputs, stage_memory.recipe).plans
-    plan = TrainingPlan(**{name: column.astype(float) for name, column in listed.items()})
-    wide = dataclasses.replace(inputs, plan=plan)
-    by_numpy, by_jax = (
-        evaluate_points(stage_memory, stage_memory.recipe, wide, executor=executor)
-        for executor in ("numpy", "jax")
-    )
-    for name, values in by_numpy.items():
-        np.testing.assert_allclose(by_jax[name], values, rtol=1e-12, err_msg=name)
 
 
 def test_what_a_search_may_choose_never_needs_more() -> None:
