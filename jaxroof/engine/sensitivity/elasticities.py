@@ -80,10 +80,10 @@ def elasticities(
             points = place_rows(estimator, points, one, math.prod(shape))
             found.append((one, points, np.ones(shape, bool), tuple(axis.name for axis in grid)))
     else:
-        every, asked = check_searches(
+        read, asked = check_searches(
             estimator, inputs, recipe, axes=axes, where=where, objective=objective
         )
-        inputs = asked[0].inputs
+        every, inputs = list(read), asked[0].inputs
         name = _result(estimator, asked[0].report, of or objective)
         paths = known_parameters(estimator, inputs, parameters)
         pairs = best_of_each(asked)

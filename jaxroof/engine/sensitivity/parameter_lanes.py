@@ -92,8 +92,8 @@ class ParameterLanes:
             some = np.arange(start, min(start + LOOK, len(self)))
             with np.errstate(divide="ignore"):
                 if direct is None:
-                    each = (np.tile(column, len(some)) for column in (row, factor))
-                    cost = self.costs(np.repeat(some, len(row)), *each)
+                    rows, factors = (np.tile(column, len(some)) for column in (row, factor))
+                    cost = self.costs(np.repeat(some, len(row)), rows, factors)
                 else:
                     aim = direct(some)
                     cost = np.where(aim < FAR, cost_of(question, question.sign * aim), FAR)
