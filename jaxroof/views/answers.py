@@ -44,7 +44,6 @@ ALONG = {  # dimensions that tell the answer of a file that does not say what wa
     ("schedule", "device"): "schedule",
     ("parameter", "factor"): "response",
 }
-OF_SWEEPS = dict.fromkeys(("every_plan", "elasticities", "stages", "fit_stages"), "sweep")
 SILENT = ("", "response")  # answers without words
 
 
@@ -75,8 +74,7 @@ def answer(data: xr.Dataset, page: Page = REPORT) -> Iterator[Said]:
     """Yield the sentences and tables of an answer; none of a Dataset of another program."""
     name = module_of(data)
     if name not in SILENT:
-        folder = "" if name == "layers" else "answers."
-        home = importlib.import_module(f"jaxroof.views.text.{folder}{OF_SWEEPS.get(name, name)}")
+        home = importlib.import_module(f"jaxroof.views.text.{name}")
         yield from home.answer(data, page)
 
 

@@ -37,7 +37,7 @@ from jaxroof.views.text.explain import (
     range_words,
     with_capacity,
 )
-from jaxroof.views.text.explain_sentences import explain_sentences
+from jaxroof.views.text.explain import explain_sentences
 
 GPUS, BATCH = 64, 256
 PLANS = {  # of each split, with slow and fast links in use and syncs that show

@@ -21,7 +21,7 @@ from jaxroof.engine.search.one_machine import stairs_of
 from jaxroof.engine.search.pareto import pareto
 from jaxroof.views.text import compare as compared
 from jaxroof.views.text import pareto as stairs_views
-from jaxroof.views.text import search as words
+from jaxroof.views.text import sweep as words
 from jaxroof.views.text import tables
 from jaxroof.views.text.plan import placement_words, plan_fields, plan_words
 

@@ -9,7 +9,7 @@ from rich.console import Console
 import jaxroof as jr
 from jaxroof.units import seconds
 from jaxroof.views.text import fit as views
-from jaxroof.views.text.fit_changes import set_words
+from jaxroof.views.text.fit import set_words
 
 SMALL = "fit --model llama3-8b --system h100-nvs8 --plan dp=8,mb=1,zero=1 --batch 128"
 LARGE = (

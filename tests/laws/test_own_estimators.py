@@ -12,11 +12,11 @@ from rich.console import Console
 import jaxroof as jr
 from jaxroof.errors import InputError
 from jaxroof.views import plots
-from jaxroof.views.text import all_plans as splits
+from jaxroof.views.text import every_plan as splits
 from jaxroof.views.text import elasticities, tables
 from jaxroof.views.text import explain as explained
-from jaxroof.views.text import search as words
-from jaxroof.views.text.explain_sentences import best_sentence, explain_sentences
+from jaxroof.views.text import sweep as words
+from jaxroof.views.text.explain import best_sentence, explain_sentences
 from jaxroof.views.text.plan import plan_words
 
 COUNT, AMOUNT = 16, 4e9

@@ -11,8 +11,7 @@ from jaxroof.cli.counts import parse_count, parse_counts
 from jaxroof.cli.progress import progress_bar
 from jaxroof.errors import InputError
 from jaxroof.estimators.published.step import published
-from jaxroof.views.text.answers.compare import answer
-from jaxroof.views.text.compare import without_sentences
+from jaxroof.views.text.compare import answer, without_sentences
 from jaxroof.views.text.detail import Detail
 
 NAMED = ("model", "system", "gpus")  # arguments that errors of the library name

@@ -5,7 +5,7 @@ from jaxroof.cli.actions.console import say_all
 from jaxroof.cli.actions.dry_run import print_dry_run
 from jaxroof.cli.progress import working
 from jaxroof.config.design_file import design_would_take, run_design
-from jaxroof.views.text.answers.design import answer
+from jaxroof.views.text.design import answer
 
 
 def design_command(*, file: str, output: str | None, dry_run: bool) -> int:

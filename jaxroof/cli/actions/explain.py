@@ -21,9 +21,8 @@ from jaxroof.engine.search.none_legal import check_legal
 from jaxroof.engine.sensitivity.response import response
 from jaxroof.errors import refusal, shown
 from jaxroof.units import parse, seconds
-from jaxroof.views.text.answers.explain import answer
 from jaxroof.views.text.detail import Detail
-from jaxroof.views.text.explain import with_capacity
+from jaxroof.views.text.explain import answer, with_capacity
 from jaxroof.views.text.said import Page
 
 CHANGE = 1.1  # factor applied to a parameter in both directions, in the tornado plot

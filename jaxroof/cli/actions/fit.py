@@ -8,15 +8,14 @@ import xarray as xr
 from jaxroof.analyses.fit import fit
 from jaxroof.analyses.fit_changes import MOST
 from jaxroof.cli.actions.arguments import parse_pairs
-from jaxroof.cli.actions.console import console, say_all
+from jaxroof.cli.actions.console import say_all
 from jaxroof.cli.actions.outputs import PICTURES, check_output, report_written, write_or_draw
 from jaxroof.cli.actions.training_plan import left_open
 from jaxroof.cli.counts import parse_count
 from jaxroof.cli.progress import working
 from jaxroof.engine.search.plan_text import plan_items
 from jaxroof.errors import refusal
-from jaxroof.views.text.answers.fit import answer
-from jaxroof.views.text.said import Page
+from jaxroof.views.text.fit import answer
 
 KINDS = (*PICTURES, ".csv", ".json", ".nc")
 OPTIONS = {  # settings that have an option
@@ -60,7 +59,7 @@ def fit_command(
     if "filled" not in data.attrs:
         data.attrs["left_open"] = left_open(plan_text, _held(data), settings)
     write_or_draw(output, data, lambda plots: plots.memory_by_stage(data))
-    say_all(answer(data, Page(console().width, bars=True)))
+    say_all(answer(data))
     report_written(output)
     return 0 if bool(data.fits) else 1
 

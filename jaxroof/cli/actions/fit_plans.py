@@ -14,7 +14,7 @@ from jaxroof.cli.actions.training_search_options import check_kind, settings_of
 from jaxroof.cli.counts import parse_count
 from jaxroof.cli.progress import progress_bar
 from jaxroof.errors import NoAnswer
-from jaxroof.views.text.answers.least_memory import answer_of_fit
+from jaxroof.views.text.fit_plans import answer_of_fit
 
 TOP = 5  # plans that are printed
 NO_OFFLOAD = "off=0"
@@ -57,7 +57,7 @@ def fit_plans_command(
     assert data is not None
     data.attrs["ways"] = json.dumps(ways)
     write_data(output, data)
-    say_all(answer_of_fit(lean, fast, ways))
+    say_all(answer_of_fit(lean, fast))
     report_written(output)
     return 0 if fast is not None or (lean is not None and bool(lean.fits)) else 1
 

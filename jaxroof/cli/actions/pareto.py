@@ -14,7 +14,7 @@ from jaxroof.engine.search.pareto import pareto
 from jaxroof.errors import refusal, shown
 from jaxroof.estimators.published.step import published
 from jaxroof.units import parse
-from jaxroof.views.text.answers.pareto import answer
+from jaxroof.views.text.pareto import answer
 
 
 def pareto_command(*, days: str | None, gain: str, **options: Any) -> int:

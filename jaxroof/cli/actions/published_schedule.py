@@ -19,8 +19,7 @@ from jaxroof.estimators.published.details import layer_equivalents
 from jaxroof.estimators.published.inputs import Inputs, Plan, Recipe
 from jaxroof.estimators.published.step import published
 from jaxroof.schedules.clock import Sends
-from jaxroof.views.text.answers.schedule import answer
-from jaxroof.views.text.schedule import best_of
+from jaxroof.views.text.schedule import answer, best_of
 
 ENDS = ("first", "last")
 

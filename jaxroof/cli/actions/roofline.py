@@ -11,7 +11,7 @@ from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.arguments import parse_settings
 from jaxroof.cli.actions.console import say_all
 from jaxroof.errors import InputError, refusal
-from jaxroof.views.text.answers.roofline import answer
+from jaxroof.views.text.roofline import answer
 from jaxroof.views.text.said import Page
 
 ROWS = 12  # sizes of a sweep that a terminal shows

@@ -16,7 +16,7 @@ from jaxroof.engine.search.problem import check_search
 from jaxroof.errors import InputError
 from jaxroof.estimator import FAR
 from jaxroof.io.formats import check_writable
-from jaxroof.views.text.answers.legal_plans import LegalPlans, answer_of_search, answer_of_sizes
+from jaxroof.views.text.legal_plans import LegalPlans, answer_of_search, answer_of_sizes
 
 MINE = "--mine"
 

@@ -10,7 +10,7 @@ from jaxroof.cli.actions.training_search_options import TrainingSearchOptions, c
 from jaxroof.cli.progress import working
 from jaxroof.estimators.training.inputs import StageInputs, TrainingInputs
 from jaxroof.settings import paths_of
-from jaxroof.views.text.answers.least_memory import answer, answer_of_sizes
+from jaxroof.views.text.least_memory import answer, answer_of_sizes
 
 
 def search_by_memory(asked: TrainingSearchOptions, instead: bool = False) -> int:

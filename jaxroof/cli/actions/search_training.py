@@ -14,8 +14,8 @@ from jaxroof.cli.actions.search_by_memory import search_by_memory
 from jaxroof.cli.actions.training_search_options import TrainingSearchOptions
 from jaxroof.cli.progress import working
 from jaxroof.errors import NoAnswer, unknown
-from jaxroof.views.text.answers.fastest_plans import answer, answer_of_sizes
 from jaxroof.views.text.detail import Detail
+from jaxroof.views.text.fastest_plans import answer, answer_of_sizes
 
 # results by which plans can be ranked: those in the order of the step time, and the memory
 TIME = ("step_time", "throughput", "tokens_per_second", "mfu", "training_days")

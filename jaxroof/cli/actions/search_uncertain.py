@@ -17,8 +17,8 @@ from jaxroof.engine.uncertainty.uncertain import uncertain
 from jaxroof.errors import InputError
 from jaxroof.io.formats import CSV
 from jaxroof.views.text import uncertain as views
-from jaxroof.views.text.answers.uncertain import answer
 from jaxroof.views.text.interval import spread_words
+from jaxroof.views.text.uncertain import answer
 
 
 def uncertain_command(file: str, asked: SearchOptions, dry_run: bool = False) -> int:

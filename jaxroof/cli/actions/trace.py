@@ -14,7 +14,7 @@ from jaxroof.estimators.mlp_pipeline.inputs import Plan
 from jaxroof.estimators.mlp_pipeline.recipe import Order
 from jaxroof.io.traces import side_by_side
 from jaxroof.units import parse
-from jaxroof.views.text.answers.trace import answer
+from jaxroof.views.text.trace import answer
 
 FIELDS = [field.name for field in dataclasses.fields(Plan)]
 SHORT = {"dp": "data", "tp": "tensor", "pp": "pipeline", "m": "microbatches"}

@@ -17,9 +17,8 @@ from jaxroof.cli.counts import parse_count
 from jaxroof.errors import refusal
 from jaxroof.estimators.pipelines import check_schedules
 from jaxroof.schedules import CHUNKED
-from jaxroof.views.text.answers.schedule import answer
 from jaxroof.views.text.plan import heading
-from jaxroof.views.text.schedule import best_of
+from jaxroof.views.text.schedule import answer, best_of
 
 HELD = ("microbatch", "zero_stage", "recompute", "offload_optimizer")  # often left open
 

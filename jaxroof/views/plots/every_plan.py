@@ -11,7 +11,7 @@ from jaxroof.errors import refusal
 from jaxroof.views.plan_styles import ALONG, capacities, fitting
 from jaxroof.views.plots import labels, style
 from jaxroof.views.plots import select as choose
-from jaxroof.views.text.all_plans import plan_said
+from jaxroof.views.text.every_plan import plan_said
 
 PICTURE = "every_plan"
 FAR = 4.0  # times the largest need: a limit beyond it is not drawn

@@ -11,7 +11,7 @@ from jaxroof.views.parameter_words import words_of
 from jaxroof.views.plots import bars, style
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots.colours import MEMORY
-from jaxroof.views.text.fit import capacity_words, groups, title
+from jaxroof.views.text.fit import capacity_words, groups, title_of
 from jaxroof.views.text.margin import margin_of
 
 PICTURE = "memory_by_stage"
@@ -42,7 +42,7 @@ def memory_by_stage(data: xr.Dataset) -> Figure:
         for name, colour in MEMORY.items()
     }
     asked = json.loads(data.attrs.get("inputs", "{}"))
-    head = title(data) if asked and not dims else "Memory of the fullest stage"
+    head = title_of(data) if asked and not dims else "Memory of the fullest stage"
     made = style.figure(
         choose.title(data, head), choose.finding(data), max(3.4, 2.2 + 0.34 * len(rows))
     )

@@ -14,7 +14,7 @@ from jaxroof.views.plots import bars, style
 from jaxroof.views.plots import select as choose
 from jaxroof.views.text.plan import placed_words
 from jaxroof.views.text.tables import amount
-from jaxroof.views.text.uncertain_inputs import first_to_last, short_names
+from jaxroof.views.text.uncertain import first_to_last, short_names
 
 BINS = 32
 MOST = 4  # plans, or inputs, of one panel

@@ -7,80 +7,101 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 import xarray as xr
-from rich.table import Table
 
 from jaxroof.analyses.result_metadata import head_of, parts_of, words_of
 from jaxroof.errors import listing
 from jaxroof.units import seconds, size
-from jaxroof.views.text.interval import LOW, interval_words, short_interval
-from jaxroof.views.text.margin import Margin, margin_of
-from jaxroof.views.text.plan import (
-    placed_heads,
-    placements_differ,
-    plan_fields,
-    split_cells,
-    stages_sentence,
-    whole_plan,
-)
-from jaxroof.views.text.search import NO_LEGAL_PLAN
-from jaxroof.views.text.tables import plain_table
+from jaxroof.views.text.interval import LOW, interval_sentence, interval_words, short_interval
+from jaxroof.views.text.layout import PlainTable, Shown
+from jaxroof.views.text.margin import margin_of
+from jaxroof.views.text.plan import glossary, plan_columns, stages_sentence, whole_plan
+from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
+from jaxroof.views.text.sweep import NO_LEGAL_PLAN
+from jaxroof.views.text.tokens import tokens_sentence
 
 Difference = tuple[str, str, str]  # amount, part, its share
+MFU = "MFU: model FLOP with causal attention (half of it), against the 16-bit peak"
 SOONER = "sooner"  # the probability that the fastest is sooner than this
 SHOWN = 4  # parts of the time that are shown on any page
 TELLING = 0.1  # smallest share of a difference for which a part is named
 
 
-def rate_table(data: xr.Dataset) -> Table:
+def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
+    """Yield the best plan of each system and split, for each model and number of accelerators."""
+    numbers = json.loads(data.attrs["inputs"])
+    batch = f"batch {int(numbers['global_batch']):,}"
+    sizes = data["gpus"].values.tolist() if "gpus" in data.sizes else [numbers.get("gpus")]
+    each = "gpus" in data.coords and data["gpus"].dims == ("system",)
+    for name, tokens in models_of(data).items():
+        for gpus in sizes:
+            some = data.sel(model=name) if "model" in data.sizes else data
+            some = some.sel(gpus=gpus) if "gpus" in data.sizes else some
+            on = "" if each else f" on {int(gpus):,} accelerators"
+            yield from title(f"{name}{on}, {batch}")
+            yield from _compared(some)
+        of_days = data.attrs["estimator"] == "training"
+        yield from usual(tokens_sentence(data, tokens) if of_days else "")
+    yield from usual(
+        glossary(data, None, *day_words(data), *([MFU] if LOW in data else [])),
+        sooner_sentence(data),
+    )
+    yield from verbose(interval_sentence(data))
+    yield from usual(*without_sentences(json.loads(data.attrs.get("without", "{}"))))
+
+
+def _compared(data: xr.Dataset) -> Iterator[Said]:
+    yield from usual(*compare_sentences(data))
+    yield from quiet(rate_table(data))
+    if bool(data["feasible"].any()):
+        yield from usual(parts_table(data), *plan_sentences(data))
+
+
+def models_of(data: xr.Dataset) -> dict[str, float | None]:
+    """Return the models that a file compares and the tokens that each is trained on, if known."""
+    if "models" in data.attrs:
+        return dict(json.loads(data.attrs["models"]))
+    if "model" in data.sizes:
+        return dict.fromkeys(data["model"].values.tolist())
+    return {str(data.attrs["title"]).partition(" on ")[0]: None}
+
+
+def rate_table(data: xr.Dataset) -> PlainTable:
     """Return one row per system and split: the best plan, its speed and its memory."""
-    table, fields = plain_table(), plan_fields(data)
-    timed, margin = LOW in data, margin_of(data)
-    best, rows = float(data.step_time.min()), [*_rows(data)]
-    placed = placements_differ([row for _, row in rows if bool(row.feasible)], fields)
-    for header in _kinds(data):
-        table.add_column(header, no_wrap=True)
-    several = len(rows) > 1
-    heads = {"step\ntime": 0, **({"80 % of\nruns [s]": 2} if timed else {})}
-    heads |= {"days": 4, **({"times\nbest": 3} if several else {}), "samples\n/s": 7, "MFU\n%": 6}
-    if SOONER in data:
-        heads["best is\nsooner %"] = 1
-    for header, optional in heads.items():
-        table.add_numbers(header, optional=optional)
-    *split, place = placed_heads(data, fields)
-    table.add_numbers(*split)
-    if place:
-        table.add_numbers(place, optional=0 if placed else 8)
-    table.add_numbers("memory", optional=5)
-    table.add_numbers("% of\nHBM", optional=1)
-    for names, row in rows:
-        limit = float(row.memory_limit)
-        if not bool(row.feasible):
-            least = float(row.memory_least)
-            need = _memory(least, limit, margin) if np.isfinite(least) else ["-", "-"]
-            why = "no plan" if int(row.reason) == NO_LEGAL_PLAN else "too big"
-            table.add_row(*names, why, *["-"] * (len(table.columns) - len(names) - 3), *need)
-            continue
-        table.add_row(
-            *names,
-            seconds(float(row.step_time)),
-            *([short_interval(row)] if timed else []),
-            days(float(row.training_days)),
-            *([f"{float(row.step_time) / best:.2f}"] if several else []),
-            f"{float(row.throughput):.5g}",
-            f"{100 * float(row.mfu):.1f}",
-            *([_chance(row, best)] if SOONER in data else []),
-            *split_cells(row, fields),
-            *_memory(float(row.memory), limit, margin),
-        )
-    return table
+    best, rows = float(data.step_time.min()), _rows(data)
+    margin, kinds, timed = margin_of(data), _kinds(data), LOW in data
 
+    def need(row: xr.Dataset) -> list[str]:
+        least = float(row.memory if bool(row.feasible) else row.memory_least)
+        share = margin.share(least, float(row.memory_limit))
+        return [size(least, "B"), share] if np.isfinite(least) else ["-", "-"]
 
-def _memory(need: float, limit: float, margin: Margin) -> list[str]:
-    return [size(need, "B"), margin.share(need, limit)]
+    def chance(row: xr.Dataset) -> str:
+        return "-" if float(row.step_time) <= best else percent(float(row[SOONER]))
 
+    columns = [
+        *(Shown(kind, lambda row, kind=kind: str(row[kind].values), 0, "left") for kind in kinds),
+        Shown("step\ntime", lambda row: seconds(float(row.step_time))),
+        *([Shown("80 % of\nruns [s]", short_interval, 2)] if timed else []),
+        Shown("days", lambda row: days(float(row.training_days)), 4),
+        Shown("times\nbest", lambda row: f"{float(row.step_time) / best:.2f}", 3),
+        Shown("samples\n/s", lambda row: f"{float(row.throughput):.5g}", 7),
+        Shown("MFU\n%", lambda row: f"{100 * float(row.mfu):.1f}", 6),
+        *([Shown("best is\nsooner %", chance, 1)] if SOONER in data else []),
+        *plan_columns(data, [row for row in rows if bool(row.feasible)], 8),
+        Shown("memory", lambda row: need(row)[0], 5),
+        Shown("% of\nHBM", lambda row: need(row)[1], 1),
+    ]
+    if len(rows) == 1:
+        columns = [column for column in columns if column.head != "times\nbest"]
 
-def _chance(row: xr.Dataset, best: float) -> str:
-    return "-" if float(row.step_time) <= best else percent(float(row[SOONER]))
+    def unfit(row: xr.Dataset) -> list[str]:
+        if bool(row.feasible):
+            return []
+        why = "no plan" if int(row.reason) == NO_LEGAL_PLAN else "too big"
+        names = [str(row[kind].values) for kind in kinds]
+        return [*names, why, *["-"] * (len(columns) - len(names) - 3), *need(row)]
+
+    return PlainTable().add_rows(columns, rows, unfit)
 
 
 def percent(chance: float) -> str:
@@ -102,34 +123,33 @@ def sooner_sentence(data: xr.Dataset) -> str:
     )
 
 
-def meanings(data: xr.Dataset) -> list[str]:
-    """Return what the other heads of the tables mean."""
-    mfu = "MFU: model FLOP with causal attention (half of it), against the 16-bit peak"
-    return [*day_words(data), *([mfu] if LOW in data else [])]
-
-
 def day_words(data: xr.Dataset) -> list[str]:
     """Return how many tokens the days of a training are for, where the inputs say so."""
     tokens = json.loads(data.attrs.get("inputs", "{}")).get("training_tokens")
     return [f"days: to train on {tokens / 1e12:.3g} trillion tokens"] if tokens else []
 
 
-def parts_table(data: xr.Dataset) -> Table:
+def parts_table(data: xr.Dataset) -> PlainTable:
     """Return one row per system and split: the seconds of its step by part."""
-    table = plain_table("Where a step's time goes [s]")
-    for header in _kinds(data):
-        table.add_column(header, no_wrap=True)
     parts = [part for part in parts_of(data, "step_time") if float(data[part].max()) > 0.0]
     order = sorted(parts, key=lambda part: -float(data[part].max()))
-    for part in parts:
-        table.add_numbers(head_of(data, part), optional=max(0, order.index(part) - SHOWN + 1))
-    table.add_numbers("step")
     digits = max(0, 3 - int(np.floor(np.log10(float(data.step_time.min())))))
-    for names, row in _rows(data):
-        if bool(row.feasible):
-            values = [float(row[part]) for part in (*parts, "step_time")]
-            table.add_row(*names, *(f"{v:,.{digits}f}" if v else "-" for v in values))
-    return table
+
+    def column(part: str, head: str, soon: int = 0) -> Shown:
+        return Shown(
+            head, lambda row: f"{float(row[part]):,.{digits}f}" if row[part] else "-", soon
+        )
+
+    columns = [
+        *(
+            Shown(kind, lambda row, kind=kind: str(row[kind].values), 0, "left")
+            for kind in _kinds(data)
+        ),
+        *(column(p, head_of(data, p), max(0, order.index(p) - SHOWN + 1)) for p in parts),
+        column("step_time", "step"),
+    ]
+    rows = [row for row in _rows(data) if bool(row.feasible)]
+    return PlainTable("Where a step's time goes [s]").add_rows(columns, rows)
 
 
 def _kinds(data: xr.Dataset) -> list[str]:
@@ -137,11 +157,15 @@ def _kinds(data: xr.Dataset) -> list[str]:
     return [name for name in ("system", "split") if name in data.dims]
 
 
-def _rows(data: xr.Dataset) -> Iterator[tuple[tuple[str, ...], xr.Dataset]]:
-    """Yield the names of each row, and its results."""
+def _rows(data: xr.Dataset) -> list[xr.Dataset]:
+    """Return the results of each row, with its names as coordinates."""
     kinds = _kinds(data)
-    for names in itertools.product(*(data[kind].values for kind in kinds)):
-        yield tuple(map(str, names)), data.sel(dict(zip(kinds, names, strict=True)))
+    every = itertools.product(*(data[kind].values for kind in kinds))
+    return [data.sel(dict(zip(kinds, names, strict=True))) for names in every]
+
+
+def _name(data: xr.Dataset, row: xr.Dataset) -> str:
+    return ", ".join(str(row[kind].values) for kind in _kinds(data))
 
 
 def days(value: float) -> str:
@@ -180,9 +204,12 @@ def compare_sentences(data: xr.Dataset) -> list[str]:
 
 def plan_sentences(data: xr.Dataset) -> list[str]:
     """Return every field of the best plan of each system and split."""
-    fitting = [(names, row) for names, row in _rows(data) if bool(row.feasible)]
-    every = [(", ".join(names), whole_plan(row), stages_sentence(row)) for names, row in fitting]
-    return [f"Plan on {name}: {plan}{'. ' * bool(stages)}{stages}" for name, plan, stages in every]
+    said = []
+    for row in (row for row in _rows(data) if bool(row.feasible)):
+        stages = stages_sentence(row)
+        plan = f"{whole_plan(row)}{'. ' * bool(stages)}{stages}"
+        said.append(f"Plan on {_name(data, row)}: {plan}")
+    return said
 
 
 def without_sentences(reasons: Mapping[str, str]) -> list[str]:
@@ -237,20 +264,19 @@ def times(ratio: float) -> str:
 
 def why(best: xr.Dataset, after: xr.Dataset) -> str:
     """Return which time parts make one step shorter than another, and which work against it."""
-    shrank, grew = _differences(best, after)
-    first = listing([f"{amount} less in {words}{share}" for amount, words, share in shrank])
-    if not grew:
-        return first
-    return f"{first}, against {listing([f'{amount} more in {words}' for amount, words, _ in grew])}"
+    return _listed(*_differences(best, after), ("less", "more", "against"))
 
 
 def slower_by(best: xr.Dataset, after: xr.Dataset) -> str:
     """Return in which time parts the longer of two steps spends more, and in which less."""
-    more, less = _differences(best, after)
-    first = listing([f"{amount} more in {words}{share}" for amount, words, share in more])
-    if not less:
-        return first
-    return f"{first}, but {listing([f'{amount} less in {words}' for amount, words, _ in less])}"
+    return _listed(*_differences(best, after), ("more", "less", "but"))
+
+
+def _listed(most: list[Difference], others: list[Difference], words: tuple[str, str, str]) -> str:
+    way, back, link = words
+    first = listing([f"{amount} {way} in {part}{share}" for amount, part, share in most])
+    rest = listing([f"{amount} {back} in {part}" for amount, part, _ in others])
+    return f"{first}, {link} {rest}" if rest else first
 
 
 def _differences(best: xr.Dataset, after: xr.Dataset) -> tuple[list[Difference], list[Difference]]:
@@ -263,8 +289,8 @@ def _differences(best: xr.Dataset, after: xr.Dataset) -> tuple[list[Difference],
 
     def told(part: str) -> Difference:
         of = " of the difference" * (part == shrank[0])
-        share = shares * _share(less[part] / gap, of) if part in shrank else ""
-        return seconds(_short(abs(less[part]))), spent(best, part), share
+        share = f" ({100 * less[part] / gap:.0f} %{of})" * (shares and part in shrank)
+        return seconds(float(f"{abs(less[part]):.3g}")), spent(best, part), share
 
     return [*map(told, shrank)], [*map(told, grew)]
 
@@ -274,19 +300,11 @@ def spent(data: xr.Dataset, part: str) -> str:
     return words_of(data, part).replace("HBM bandwidth", "HBM traffic")
 
 
-def _share(share: float, of: str) -> str:
-    return f" ({100 * share:.0f} %{of})"
-
-
-def _short(value: float) -> float:
-    return float(f"{value:.3g}")
-
-
 def _unfit(data: xr.Dataset) -> list[str]:
     """Return why each system and split without a plan has none, and how much is missing."""
     said = []
-    for names, row in _rows(data):
-        what = ", ".join(names)
+    for row in _rows(data):
+        what = _name(data, row)
         if bool(row.feasible):
             continue
         if int(row.reason) == NO_LEGAL_PLAN:

@@ -1,6 +1,7 @@
 """The best machine for a budget: comparison with the base, active bounds and optimality proof."""
 
 import json
+from collections.abc import Iterator
 
 import numpy as np
 import xarray as xr
@@ -9,8 +10,11 @@ from rich.table import Table
 from jaxroof.errors import listing
 from jaxroof.units import show
 from jaxroof.views.parameter_words import words_of
+from jaxroof.views.text.interval import interval_sentence
 from jaxroof.views.text.plan import placed_words, placement_title, plan_fields, plan_sentence
+from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
 from jaxroof.views.text.tables import amount, plain_table
+from jaxroof.views.text.tokens import tokens_sentence
 
 SAME = 1e-3  # relative change of a field that is too small to report
 HELD = {"least": "its least", "most": "its most", "need": "what the plan needs", "inside": ""}
@@ -18,6 +22,18 @@ WORTH = {"least": "1 % below it", "most": "1 % above it", "need": "1 % less need
 HOLDS = {"least": "its least", "most": "its most", "need": "the plan", "inside": ""}  # in a table
 HEADS = ("base", "best", "times", "base\n$", "best\n$")
 SOON = (0, 0, 4, 3, 2, 6, 5)  # removal order of the columns, savings included; 0 stays
+
+
+def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
+    """Yield what the budget buys, the plan, the bounds that hold, and the proof."""
+    first, *rest = design_sentences(data)
+    yield from title(str(data.attrs.get("title", "")))
+    yield from quiet(first)
+    yield from usual(*rest, design_table(data), label_sentence(data))
+    yield from usual(interval_sentence(data))
+    yield from verbose(*proof_sentences(data))
+    yield from usual(*warning_sentences(data))
+    yield from usual(tokens_sentence(data) if data.attrs["estimator"] == "training" else "")
 
 
 def leaf(path: str) -> str:

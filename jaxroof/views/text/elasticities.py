@@ -1,5 +1,7 @@
 """Elasticities over a grid: what binds at every point, by how much, and where that changes."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import xarray as xr
 from rich.table import Table
@@ -7,10 +9,20 @@ from rich.table import Table
 from jaxroof.analyses.result_metadata import resources_of, shares
 from jaxroof.units import percent
 from jaxroof.views.text.layout import evenly
+from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual
+from jaxroof.views.text.sweep import sweep_sentences
 from jaxroof.views.text.tables import plain_table, thinned, tick
 
 MOST = 8  # columns shown of a grid
 LEAST = 1e-12  # smaller elasticities are rounding error
+
+
+def answer(data: xr.Dataset, page: Page = REPORT) -> Iterator[Said]:
+    """Yield what binds most, and where that changes."""
+    yield from title(str(data.attrs.get("title", "")))
+    yield from usual(binding_sentence(data))
+    yield from quiet(binding_table(data))
+    yield from usual(*sweep_sentences(data.drop_dims("parameter")))
 
 
 def strengths(data: xr.Dataset) -> tuple[xr.DataArray, dict[str, str]]:

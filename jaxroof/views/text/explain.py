@@ -1,13 +1,16 @@
-"""What limits a step, by how much and where that changes: bars and tables."""
+"""What limits a step, by how much and where that changes: sentences and tables."""
+
+from collections.abc import Iterator
 
 import numpy as np
 import xarray as xr
-from rich.table import Table
-from rich.text import Text
 
+from jaxroof.analyses.explain import Explanation, explanation_of
 from jaxroof.analyses.result_metadata import (
+    Resources,
     is_machine,
     machine_of,
+    need_of,
     objective_of,
     resources_of,
     roles,
@@ -15,16 +18,273 @@ from jaxroof.analyses.result_metadata import (
     unit_of,
     words_of,
 )
-from jaxroof.units import show, size
+from jaxroof.engine.sensitivity.switches import SAMPLED
+from jaxroof.errors import listing
+from jaxroof.units import seconds, show, size
 from jaxroof.views.parameter_words import words_of as words_of_parameter
-from jaxroof.views.text.plan import placed_words
-from jaxroof.views.text.tables import amount, plain_table
+from jaxroof.views.text.interval import interval_words, spread_words
+from jaxroof.views.text.layout import PlainTable, Shown
+from jaxroof.views.text.plan import (
+    placed_words,
+    placement_title,
+    plan_sentence,
+    stages_sentence,
+)
+from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
+from jaxroof.views.text.tables import amount, per_run
 
-BAR = 20  # characters of the longest bar
-TELLING = 5e-4  # smaller elasticities are listed, not drawn
+TELLING = 5e-4  # smaller elasticities are listed alone
 ROWS = 0.005  # smallest share of the step for which an operation has its own row
 SWITCH = "switch_"
 NEAR = 3  # capacity steps shown on either side
+MOST = 3  # most changes of the dominant limit that are reported
+LITTLE = 5e-5  # shares of the step below this are reported as none
+LINKS = ("NVLink", "the network")
+
+
+def answer(data: xr.Dataset, page: Page = REPORT) -> Iterator[Said]:
+    """Yield what limits the best plan, by how much, and where that changes."""
+    found = explanation_of(data)
+    first, *rest = explain_sentences(found)
+    yield from title(str(data.attrs.get("title", "")))
+    if not found.feasible:
+        yield from quiet(first)
+        yield from usual(*rest, steps_table(found.steps))
+        return
+    yield from usual(best_sentence(found), plan_sentence(found.best), stages_sentence(found.best))
+    yield from quiet(first)
+    yield from usual(*rest, slopes_table(found.elasticities, page.every))
+    yield from verbose(*rest_sentences(found.elasticities))
+    yield from usual(binding_table(found.operations))
+    if found.response.sizes["switch"]:
+        yield from verbose(switches_table(found.response, found.elasticities))
+    if found.steps.sizes["step"]:
+        yield from verbose(steps_table(found.steps))
+
+
+def explain_sentences(found: Explanation) -> list[str]:
+    """Return which resource binds, by how much, and where that changes."""
+    if not found.feasible:
+        return [_nothing(found)]
+    known, capacity = resources_of(found.operations), found.steps.attrs.get("parameter")
+    said = [_binds(found, known), _turns(found, known)]
+    said += [_capacity(found)] if capacity else []
+    return [*said, _nearest(found, known), *filter(None, [_sampled(found) + _spread(found)])]
+
+
+def best_sentence(found: Explanation) -> str:
+    """Return the best plan, its speed and the memory it uses."""
+    best, need, aim = found.best, need_of(found.best), objective_of(found.best)
+    domain = "in an NVLink domain" if placement_title(best) == "fast" else placement_title(best)
+    said = f"Best plan: {placed_words(best, behind=domain)}, {per_run(best, aim, float(best[aim]))}"
+    if f"{need}_limit" not in best:
+        return f"{said}."
+    taken, limit = (amount(float(best[n]), unit_of(best, n)) for n in (need, f"{need}_limit"))
+    return f"{said}{interval_words(best)}, {taken} of {limit}."
+
+
+def _binds(found: Explanation, known: Resources) -> str:
+    """Return the resource that takes most of the step, and the saving from one percent of it."""
+    step, named = float(found.best[objective_of(found.best)]), known.limits
+    run, (first, *behind) = run_of(found.best), found.limits
+    (binds, most), *others = [(named[n], value / step) for n, value in found.limits.items()]
+    rest = listing([f"{name} {percent(share)}" for name, share in others if share > 0.0])
+    less = _grows(first, known)
+    change = f"{'less' if less else 'more'} {_bandwidth(binds)}"
+    second = f" ({named[behind[0]]}, the next: {_buys(found, known, behind[0])})" if rest else ""
+    return (
+        f"What binds: {binds}, {percent(most)} of the {seconds(step)} {run}"
+        f"{f'; then {rest}' if rest else ''}. "
+        f"1 % {change} makes the {run} {_buys(found, known, first)} shorter{second}."
+    )
+
+
+def _bandwidth(resource: str) -> str:
+    """Return what of a resource there may be more of."""
+    return f"{resource.removeprefix('the ')} bandwidth" if resource in LINKS else resource
+
+
+def _grows(limit: str, known: Resources) -> bool:
+    """Return whether a time grows with a resource, as with latency, instead of falling."""
+    return all(sign > 0 for path, sign in known.signs.items() if known.of[path] == limit)
+
+
+def _buys(found: Explanation, known: Resources, limit: str) -> str:
+    """Return the saving from one percent more of a resource, or one percent less latency."""
+    told = found.elasticities["elasticity_below" if _grows(limit, known) else "elasticity"]
+    signs = {
+        path: known.signs[path] for path in told.parameter.values.tolist() if path in known.signs
+    }
+    own = [s * float(told.sel(parameter=p)) for p, s in signs.items() if known.of[p] == limit]
+    return percent(sum(own) / 100)
+
+
+def _turns(found: Explanation, known: Resources) -> str:
+    """Return where another resource becomes dominant: at which change of which parameter."""
+    first, turns = next(iter(found.limits)), found.turns
+    if not turns.sizes["turn"]:
+        span = float(found.response.factor.max())
+        return (
+            f"{_begin(known.limits[first])} stays the bottleneck with any rate or latency from "
+            f"1/{span:.3g} to {span:.3g} times today's."
+        )
+    ways: dict[str, list[str]] = {}
+    for i in range(min(MOST, turns.sizes["turn"])):
+        turn = turns.isel(turn=i)
+        limit = known.limits[str(turn.turn_limit.values)]
+        ways.setdefault(limit, []).append(_way(found, turn, limit))
+    told = [
+        f"{_begin(limit)} becomes the bottleneck if {' or '.join(sorted(w, key=_of_another))}."
+        for limit, w in ways.items()
+    ]
+    return " ".join(told)
+
+
+def _way(found: Explanation, turn: xr.Dataset, limit: str) -> str:
+    """Return the change of a parameter that makes another resource the bottleneck."""
+    path, factor = str(turn.turn_parameter.values), float(turn.turn_factor)
+    unit = str(found.elasticities.parameter_units.sel(parameter=path).values)
+    what = words_of_parameter(path)
+    what = (
+        "it" if what == limit else "its bandwidth" if what == _bandwidth(limit) else f"the {what}"
+    )
+    value = size(float(f"{float(turn.turn_value):.3g}"), unit)
+    return f"{what} {_moved(factor)} {value} ({_times_today(factor)})"
+
+
+def _of_another(way: str) -> bool:
+    """Return whether a change is of another resource than the one that it makes the bottleneck."""
+    return not way.startswith("it")
+
+
+def _moved(factor: float) -> str:
+    return "grows beyond" if factor > 1.0 else "falls below"
+
+
+def _times_today(factor: float) -> str:
+    return f"{factor:.3g} times today's" if factor > 1.0 else f"{100 * factor:.3g} % of today's"
+
+
+def _begin(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
+def _capacity(found: Explanation) -> str:
+    """Return the gain from more memory, and the loss from less."""
+    steps, aim = found.steps, objective_of(found.steps)
+    today, unit = float(found.best[aim]), unit_of(steps, "value")
+    places = steps.place.values.tolist()
+    at = {place: steps.isel(step=places.index(place)) for place in (-1, 0, 1) if place in places}
+    what, run = words_of_parameter(str(steps.attrs["parameter"])), run_of(steps)
+    if 1 not in at:
+        said = f"More {what} buys nothing, however much."
+    else:
+        up = at[1]
+        said = (
+            f"More {what} buys nothing until {_apart(up, unit)} (+{_size(up.change, unit)}), where "
+            f"{plan_with_placement(up, steps)} makes the {run} {percent(float(up.gain))} shorter."
+        )
+    own = at[0]
+    spare, least = _size(-own.change, unit), _apart(own, unit)
+    if -1 not in at:
+        return (
+            f"{said} Up to {spare} less ({least}) costs nothing; with less than that nothing fits."
+        )
+    cost = percent(float(at[-1][aim]) / today - 1.0)
+    if not own.change:
+        return f"{said} Any less makes the {run} {cost} longer."
+    return f"{said} Up to {spare} less ({least}) costs nothing; below, the {run} is {cost} longer."
+
+
+def _nearest(found: Explanation, known: Resources) -> str:
+    """Return how long the current plan stays the best, and which plan follows it."""
+    rows = [
+        row
+        for row in next_switches(found.response)
+        if str(row.switch_parameter.values) in known.signs
+    ]
+    if not rows:
+        span = f"{float(found.response.factor.max()):.3g} times"
+        return f"No rate or latency brings another plan, up to {span} more or less."
+    row = rows[0]
+    (_, until), gain, run = range_words(row), float(row.switch_gain), run_of(found.response)
+    path, factor = str(row.switch_parameter.values), float(row.switch_factor)
+    unit = str(found.elasticities.parameter_units.sel(parameter=path).values)
+    value = show(float(f"{float(row.switch_value):.4g}"), unit)
+    way = "grows" if factor > 1.0 else "falls"
+    then = f"The most that saves is {percent(gain)} of the {run}, at {until} times today's."
+    if gain < LITTLE:
+        then = f"It is as fast as this one, up to {until} times today's."
+    return (
+        f"This plan is the best until the {words_of_parameter(path)} {way} to {value} "
+        f"({_near(factor)}); there {plan_with_placement(row, found.response)} takes over. {then} "
+        f"Every other rate or latency has to move further to change the plan."
+    )
+
+
+def _near(factor: float) -> str:
+    """Return a factor, with enough digits to tell it from 1."""
+    digits = next((n for n in range(3, 9) if f"{factor:.{n}g}" != "1"), 3)
+    return f"{factor:.{digits}g} times today's"
+
+
+def _spread(found: Explanation) -> str:
+    """Return how well step times are known, where that is: plans may be closer than that."""
+    spread = spread_words(found.best)
+    if not spread:
+        return ""
+    return (
+        f"Measured runs spread by {spread} (80 % of them) around such a step time: plans that "
+        "differ by less may change places."
+    )
+
+
+def _sampled(found: Explanation) -> str:
+    """Return what may be missed where the time is not convex in the parameters."""
+    if left := int(found.response.attrs.get("switches_open", 0)):
+        return (
+            f"Plans come so close in {left:,} narrow ranges of them that the search stopped there: "
+            "one that is best only inside such a range is not seen. "
+        )
+    if found.response.attrs.get("switches") != SAMPLED:
+        return ""
+    values = found.response.sizes["factor"]
+    return (
+        f"The time is not convex in all of them: the best plan is known at {values} values of "
+        "each, and one that is best only between two of them is not seen. "
+    )
+
+
+def _nothing(found: Explanation) -> str:
+    """Return why no plan fits, and which change would make one fit."""
+    best, steps = found.best, found.steps
+    if not steps.sizes["step"]:
+        return "No legal plan: nothing to explain."
+    first = steps.isel(step=0)
+    need, aim = need_of(steps), objective_of(steps)
+    least, limit = float(first["limit"]), float(best[f"{need}_limit"])
+    what, unit = words_of_parameter(str(steps.attrs["parameter"])), unit_of(steps, "limit")
+    starts = unit_of(steps, "value")
+    return (
+        f"No plan fits: the leanest needs {size(least, unit)}, {size(least - limit, unit)} more "
+        f"than the {size(limit, unit)} there are. "
+        f"From {what} {_size(first['value'], starts)} on {plan_with_placement(first, steps)} fits, "
+        f"{per_run(steps, aim, float(first[aim]))}."
+    )
+
+
+def _apart(step: xr.Dataset, unit: str) -> str:
+    """Return the capacity of a step in three digits, or more to tell it from the current one."""
+    value, today = float(step["value"]), float(step["value"] - step.change)
+    digits = next((n for n in range(3, 9) if f"{value:.{n}g}" != f"{today:.{n}g}"), 3)
+    return show(float(f"{value:.{digits}g}"), unit)
+
+
+def _size(value: xr.DataArray, unit: str) -> str:
+    return size(float(f"{float(value):.3g}"), unit)
+
+
+# ---- Tables ------------------------------------------------------------------------------------
 
 
 def percent(share: float) -> str:
@@ -50,38 +310,45 @@ def name_of(path: str, machine: str = "system") -> str:
     return path.removeprefix(f"{machine}.")
 
 
-def bars_table(data: xr.Dataset, every: bool = True) -> Table:
-    """Return one bar per parameter of the machine, largest first: the effect of one percent more.
+def slopes_table(data: xr.Dataset, every: bool = True) -> PlainTable:
+    """Return one row per parameter of the machine, largest first: the effect of one percent more.
 
     Rates and latencies have a share of the step; these sum to one if no parameters are tied. A
-    parameter that multiplies a rate repeats that rate's share; without ``every`` it has no bar.
+    parameter that multiplies a rate repeats that rate's share; without ``every`` it has no row.
     """
-    table = plain_table(f"What 1 % more of a machine's parameter does to the {run_of(data)}")
-    table.add_column("parameter", no_wrap=True)
-    table.add_numbers("today", optional=1)
-    table.add_numbers(_time_head(data), f"share of\nthe {run_of(data)}")
-    table.add_column("█ by itself   ░ multiplies a rate" if every else "", no_wrap=True, optional=2)
-    signs = resources_of(data).signs
-    shown = [(path, row) for path, row in parameter_rows(data) if every or path in signs]
-    lengths = [float(_largest(row)) for _, row in shown]
-    most = max(lengths, default=1.0)
-    for (path, row), length in zip(shown, lengths, strict=True):
-        slope, sign = float(row.elasticity), signs.get(path)
-        said = f"{slope:+.3g} %"
-        if bool(row.tie):
-            said += f"\n(1 % less: {-float(row.elasticity_below):+.3g} %)"
-        bar = Text(("░" if sign is None else "█") * max(1, round(BAR * length / most)))
-        bar.stylize("blue" if slope < 0 else "red")
-        now = show(float(f"{float(row.value):.4g}"), str(row.parameter_units.values))
-        share = "" if sign is None else percent(sign * slope)
-        if sign is not None and bool(row.tie):
-            share += f"\nto {percent(sign * float(row.elasticity_below))}"
-        table.add_row(name_of(path, machine_of(data)), now, said, share, bar)
-    return table
+    run, signs = run_of(data), resources_of(data).signs
+
+    def today(row: xr.Dataset) -> str:
+        return show(float(f"{float(row.value):.4g}"), str(row.parameter_units.values))
+
+    def change(row: xr.Dataset) -> str:
+        less = f"\n(1 % less: {-float(row.elasticity_below):+.3g} %)" if bool(row.tie) else ""
+        return f"{float(row.elasticity):+.3g} %{less}"
+
+    def share(row: xr.Dataset) -> str:
+        sign = signs.get(str(row.parameter.values))
+        if sign is None:
+            return ""
+        below = f"\nto {percent(sign * float(row.elasticity_below))}" if bool(row.tie) else ""
+        return f"{percent(sign * float(row.elasticity))}{below}"
+
+    columns = [
+        _parameter(data, "parameter"),
+        Shown("today", today, 1),
+        Shown(_time_head(data), change),
+        Shown(f"share of\nthe {run}", share),
+    ]
+    rows = [row for path, row in parameter_rows(data) if every or path in signs]
+    title = f"What 1 % more of a machine's parameter does to the {run}"
+    return PlainTable(title).add_rows(columns, rows)
+
+
+def _parameter(data: xr.Dataset, name: str) -> Shown:
+    machine = machine_of(data)
+    return Shown("parameter", lambda row: name_of(str(row[name].values), machine), 0, "left")
 
 
 def _time_head(data: xr.Dataset) -> str:
-    """Return the head of the objective's column."""
     return words_of(data, objective_of(data)).replace(" ", "\n")
 
 
@@ -112,46 +379,35 @@ def rest_sentences(data: xr.Dataset) -> list[str]:
     return said
 
 
-def binding_table(data: xr.Dataset) -> Table:
+def binding_table(data: xr.Dataset) -> PlainTable:
     """Return the contributions to the step, largest first, with their seconds by limiting resource.
 
     Small contributions share one row; all rows sum to the step.
     """
-    table = plain_table(f"What the {run_of(data)} is made of, and what limits it [s]")
-    limits = list(resources_of(data).limits.values())
+    rows, limits = data.seconds.values, list(resources_of(data).limits.values())
+    each, step = rows.sum(axis=1), rows.sum()
+    table = PlainTable(f"What the {run_of(data)} is made of, and what limits it [s]")
     table.add_column("operation", no_wrap=True)
     table.add_numbers("time", f"% of\n{run_of(data)}")
-    rows = data.seconds.values
-    for words, largest in zip(limits, _places(rows.sum(axis=0)), strict=True):
-        table.add_numbers(words.replace(" ", "\n", 1), optional=largest)
+    places = np.argsort(np.argsort(-rows.sum(axis=0), kind="stable"))
+    for words, place in zip(limits, places, strict=True):
+        table.add_numbers(words.replace(" ", "\n", 1), optional=int(place) + 1)
     table.add_column("bound by", no_wrap=True)
-    each, step = rows.sum(axis=1), rows.sum()
+
+    def add(name: str, row: np.ndarray) -> None:
+        cells = ["-" if abs(value) < 1e-6 * step else f"{value:.3g}" for value in row]
+        share = f"{100 * row.sum() / step:.1f}"
+        table.add_row(name, f"{row.sum():.4g}", share, *cells, limits[int(row.argmax())])
+
     order = [i for i in np.argsort(-each, kind="stable") if each[i] >= ROWS * step]
     for i in order:
-        table.add_row(*_binding_cells(str(data.operation.values[i]), rows[i], step, limits))
+        add(str(data.operation.values[i]), rows[i])
     rest = np.setdiff1d(np.flatnonzero(each), order)
     if len(rest):
-        name = f"{len(rest)} that add less"
-        table.add_row(*_binding_cells(name, rows[rest].sum(axis=0), step, limits))
+        add(f"{len(rest)} that add less", rows[rest].sum(axis=0))
     table.add_section()
-    table.add_row(*_binding_cells(run_of(data), rows.sum(axis=0), step, limits))
+    add(run_of(data), rows.sum(axis=0))
     return table
-
-
-def _places(values: np.ndarray) -> list[int]:
-    """Return the rank of every value, 1 for the largest."""
-    return [int(place) + 1 for place in np.argsort(np.argsort(-values, kind="stable"))]
-
-
-def _binding_cells(name: str, row: np.ndarray, step: float, limits: list[str]) -> list[str]:
-    cells = ["-" if abs(value) < 1e-6 * step else f"{value:.3g}" for value in row]
-    return [
-        name,
-        f"{row.sum():.4g}",
-        f"{100 * row.sum() / step:.1f}",
-        *cells,
-        limits[int(row.argmax())],
-    ]
 
 
 # ---- Changes of the best plan -------------------------------------------------------------------
@@ -171,32 +427,32 @@ def next_switches(data: xr.Dataset) -> list[xr.Dataset]:
     return sorted(first, key=lambda row: abs(float(np.log(row.switch_factor))))
 
 
-def switches_table(data: xr.Dataset, told: xr.Dataset) -> Table:
+def switches_table(data: xr.Dataset, told: xr.Dataset) -> PlainTable:
     """Return the next plan on each axis: its distance, the plan, and its final saving.
 
     Units are those of the elasticities ``told``.
     """
-    table = plain_table("The next plan on each axis, the nearest first")
-    table.add_column("parameter", no_wrap=True)
-    table.add_numbers("times\ntoday")
-    table.add_numbers("there", optional=1)
-    table.add_column("plan that takes over")
-    table.add_numbers(f"{run_of(data)}\nthere")
-    table.add_numbers("saves\nin the end", "at times\ntoday", optional=2)
     aim = objective_of(data)
-    for row in next_switches(data):
-        path, (factor, until) = str(row.switch_parameter.values), range_words(row)
+
+    def there(row: xr.Dataset) -> str:
+        path = str(row.switch_parameter.values)
         unit = str(told.parameter_units.sel(parameter=path).values)
-        table.add_row(
-            name_of(path, machine_of(data)),
-            factor,
-            size(float(row.switch_value), unit),
-            plan_with_placement(row, data),
-            amount(float(row[f"switch_{aim}"]), unit_of(data, aim)),
-            percent(float(row.switch_gain)),
-            until,
-        )
-    return table
+        return size(float(row.switch_value), unit)
+
+    def time(row: xr.Dataset) -> str:
+        return amount(float(row[f"switch_{aim}"]), unit_of(data, aim))
+
+    columns = [
+        _parameter(data, "switch_parameter"),
+        Shown("times\ntoday", lambda row: range_words(row)[0]),
+        Shown("there", there, 1),
+        Shown("plan that takes over", lambda row: plan_with_placement(row, data), 0, "left"),
+        Shown(f"{run_of(data)}\nthere", time),
+        Shown("saves\nin the end", lambda row: percent(float(row.switch_gain)), 2),
+        Shown("at times\ntoday", lambda row: range_words(row)[1], 2),
+    ]
+    title = "The next plan on each axis, the nearest first"
+    return PlainTable(title).add_rows(columns, next_switches(data))
 
 
 def range_words(row: xr.Dataset) -> tuple[str, str]:
@@ -215,29 +471,25 @@ def plan_with_placement(row: xr.Dataset, data: xr.Dataset) -> str:
     return placed_words(plan)
 
 
-def steps_table(data: xr.Dataset) -> Table:
+def steps_table(data: xr.Dataset) -> PlainTable:
     """Return the capacity steps around the machine's: capacity, time, time saved and plan."""
     near = data.isel(step=np.flatnonzero(np.abs(data.place.values) <= NEAR)).sortby("value")
     path, unit, aim = str(data.attrs["parameter"]), unit_of(data, "value"), objective_of(data)
-    table = plain_table(f"{words_of_parameter(path)}, step by step")
-    table.add_numbers("from")
-    table.add_numbers("against\ntoday", optional=2)
-    table.add_numbers(_time_head(data))
-    table.add_numbers("time\nsaved", optional=1)
-    table.add_column("plan")
-    table.add_column("", no_wrap=True)
-    for i in range(near.sizes["step"]):
-        row = near.isel(step=i)
-        place, gain = int(row.place), float(row.gain)
-        table.add_row(
-            size(float(row.value), unit),
-            signed_size(float(row.change), unit),
-            amount(float(row[aim]), unit_of(data, aim)),
-            "-" if not place or np.isnan(gain) else percent(gain),
-            plan_with_placement(row, data),
-            "today's plan" if not place else "",
-        )
-    return table
+
+    def saved(row: xr.Dataset) -> str:
+        gain = float(row.gain)
+        return "-" if not int(row.place) or np.isnan(gain) else percent(gain)
+
+    columns = [
+        Shown("from", lambda row: size(float(row.value), unit)),
+        Shown("against\ntoday", lambda row: signed_size(float(row.change), unit), 2),
+        Shown(_time_head(data), lambda row: amount(float(row[aim]), unit_of(data, aim))),
+        Shown("time\nsaved", saved, 1),
+        Shown("plan", lambda row: plan_with_placement(row, data), 0, "left"),
+        Shown("", lambda row: "" if int(row.place) else "today's plan", 0, "left"),
+    ]
+    rows = [near.isel(step=i) for i in range(near.sizes["step"])]
+    return PlainTable(f"{words_of_parameter(path)}, step by step").add_rows(columns, rows)
 
 
 def signed_size(change: float, unit: str = "B") -> str:

@@ -1,55 +1,88 @@
 """Plans by their step time: a table with intervals, and sentences on what takes the time."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import xarray as xr
 
 from jaxroof.analyses.fastest_plans import OF_LAYER, WAYS
-from jaxroof.analyses.result_metadata import about, head_of, parts_of, said_of, words_of
+from jaxroof.analyses.result_metadata import about, parts_of, words_of
 from jaxroof.errors import listing
 from jaxroof.units import percent, size
-from jaxroof.views.text.compare import slower_by
+from jaxroof.views.text.compare import MFU, slower_by
 from jaxroof.views.text.interval import short_interval
-from jaxroof.views.text.layout import PlainTable
-from jaxroof.views.text.least_memory import (
-    counts_sentence,
-    fields_of_sizes,
-    plan_words,
-    shown_fields,
-)
+from jaxroof.views.text.layout import PlainTable, Shown
+from jaxroof.views.text.least_memory import counts_sentence, title_of
 from jaxroof.views.text.margin import host_sentences, margin_of
 from jaxroof.views.text.plan import (
+    field_columns,
     fields_words,
     filled_sentence,
     glossary,
     plan_sentence,
+    shown_fields,
+    stages_sentence,
     used_fields,
+    usual_words,
 )
-from jaxroof.views.text.tables import plain_table
+from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
+from jaxroof.views.text.sizes import NOTHING, by_size, table_of_sizes
 
 GB = 1e9
+LEAST = 0.005  # shares below are not worth words
+
+
+def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
+    """Yield the fastest plans on one number of accelerators, or the fastest on each of several."""
+    if data["gpus"].ndim:
+        yield from answer_of_sizes(by_size(data))
+        return
+    yield from title(title_of(data))
+    yield from usual(answer_sentence(data), plan_sentence(data.isel(plan=0)))
+    yield from quiet(plans_table(data))
+    yield from usual(table_sentence(data, shown_fields(data)), parts_sentence(data))
+    yield from verbose(layer_sentence(data), software_sentence(data))
+    yield from quiet(own_sentence(data))
+    yield from usual(stages_sentence(data.isel(plan=0)))
+    if "near" in data.attrs:  # another batch, and how many times as many tokens a second it trains
+        batch, times = json.loads(data.attrs["near"])
+        more = f"one of {batch:,} trains {times:.3g} times as many tokens a second"
+        yield from usual(f"This batch divides badly: {more}.")
+
+
+def answer_of_sizes(
+    found: Sequence[xr.Dataset], none: Mapping[int, str] = NOTHING
+) -> Iterator[Said]:
+    """Yield the fastest plan on each number of accelerators; ``none`` says why others have none."""
+    words, capacity = "the fastest plan that fits", float(found[0].capacity)
+    yield from table_of_sizes(words, measures(capacity), found, none, own_sentence)
+    for one in found:
+        if "plans_feasible" in one:  # a file of several sizes has no counts
+            yield from usual(size_sentence(one))
 
 
 def plans_table(data: xr.Dataset) -> PlainTable:
     """Return one row a plan: its fields, step time with its interval, rates and memory."""
-    capacity, fields = float(data.capacity), shown_fields(data)
-    table = plain_table()
-    table.add_numbers("#", *(head_of(data, field) for field in fields))
-    _add_measures(table, capacity)
-    for place in range(data.sizes["plan"]):
-        row = data.isel(plan=place)
-        table.add_row(
-            str(place + 1),
-            *(said_of(row, field) for field in fields),
-            _seconds(float(row.step_time)),
-            short_interval(row),
-            f"{float(row.tokens_per_second):,.0f}",
-            f"{100.0 * float(row.mfu):.1f}",
-            f"{float(row.memory) / GB:.1f}",
-            margin_of(data).share(float(row.memory), capacity),
-        )
-    return table
+    rows = [data.isel(plan=place).assign(place=place) for place in range(data.sizes["plan"])]
+    number = Shown("#", lambda row: f"{int(row.place) + 1}")
+    fields = field_columns(data, shown_fields(data))
+    return PlainTable().add_rows([number, *fields, *measures(float(data.capacity))], rows)
+
+
+def measures(capacity: float) -> list[Shown]:
+    """Return the columns of what a plan gives and takes; those that matter least leave first."""
+    return [
+        Shown("step\n[s]", lambda row: _seconds(float(row.step_time))),
+        Shown("80 % of\nruns", short_interval, 2),
+        Shown("tokens/s\na GPU", lambda row: f"{float(row.tokens_per_second):,.0f}", 5),
+        Shown("MFU\n%", lambda row: f"{100.0 * float(row.mfu):.1f}", 3),
+        Shown("HBM\n[GB]", lambda row: f"{float(row.memory) / GB:.1f}", 4),
+        Shown(
+            f"% of\n{capacity / GB:.4g}",
+            lambda row: margin_of(row).share(float(row.memory), float(row.capacity)),
+            1,
+        ),
+    ]
 
 
 def _seconds(value: float) -> str:
@@ -61,7 +94,7 @@ def answer_sentence(data: xr.Dataset) -> str:
     best, alike, fits = data.isel(plan=0), int(data.plans_alike), int(data.plans_feasible)
     time = float(best.step_time)
     of = f" of the {fits:,} plans that fit" if fits > 1 else ", the only plan that fits"
-    said = [f"Fastest{of}: {plan_words(best)}, {_seconds(time)} s a step{_runs(data, best)}."]
+    said = [f"Fastest{of}: {usual_words(best)}, {_seconds(time)} s a step{_runs(data, best)}."]
     if unmeasured := _unmeasured(data, best):
         said.append(f"Nobody measured {listing(unmeasured)}.")
     if "measured" in data:
@@ -104,12 +137,9 @@ def named_fields(data: xr.Dataset, of: str) -> str:
     """Return a plan beside the table: the fields of the table, and those that are not usual."""
     plan, shown = json.loads(str(data[f"{of}_plan"].values)), shown_fields(data)
     hosts = {name: about(data, name).get("part_of", name) for name in used_fields(data)}
-    named = [n for n, host in hosts.items() if n in shown or plan[host] != _usual(data, host)]
+    usual_of = {host: float(about(data, host).get("default", "nan")) for host in hosts.values()}
+    named = [n for n, host in hosts.items() if n in shown or plan[host] != usual_of[host]]
     return fields_words(data, plan, [n for n in named if n != "sequence_parallel"])
-
-
-def _usual(data: xr.Dataset, name: str) -> float:
-    return float(about(data, name).get("default", "nan"))
 
 
 def slower(seconds: float, time: float) -> str:
@@ -121,9 +151,8 @@ def slower(seconds: float, time: float) -> str:
 def parts_sentence(data: xr.Dataset) -> str:
     """Return where the time of the fastest plan goes."""
     best = data.isel(plan=0)
-    step, parts = float(best.step_time), parts_of(data, "step_time")
-    shares = {words_of(data, name): float(best[name]) / step for name in parts}
-    return f"Where the step's time goes: {_shares(shares)}."
+    parts = {words_of(data, name): float(best[name]) for name in parts_of(data, "step_time")}
+    return f"Where the step's time goes: {_shares(parts, float(best.step_time))}."
 
 
 def layer_sentence(data: xr.Dataset) -> str:
@@ -131,22 +160,17 @@ def layer_sentence(data: xr.Dataset) -> str:
     best = data.isel(plan=0)
     each = {words: float(best[f"layer_{name}"]) for name, (_, words) in OF_LAYER.items()}
     layer = sum(each.pop(way) for way in WAYS)
-    inner = {words: seconds / layer for words, seconds in each.items()}
-    return f"Within a layer: {_shares(inner)}."
+    return f"Within a layer: {_shares(each, layer)}."
 
 
-def _shares(shares: dict[str, float]) -> str:
-    large = sorted(((s, words) for words, s in shares.items() if s >= LEAST), reverse=True)
+def _shares(parts: dict[str, float], whole: float) -> str:
+    large = sorted(((s / whole, w) for w, s in parts.items() if s >= LEAST * whole), reverse=True)
     return listing([f"{words} {percent(share)}" for share, words in large])
-
-
-LEAST = 0.005  # shares below are not worth words
 
 
 def table_sentence(data: xr.Dataset, fields: Sequence[str]) -> str:
     """Return what the short names of the table mean, and which convention its MFU follows."""
-    mfu = "MFU: model FLOP with causal attention (half of it), against the 16-bit peak"
-    return glossary(data, fields, mfu)
+    return glossary(data, fields, MFU)
 
 
 def software_sentence(data: xr.Dataset) -> str:
@@ -159,8 +183,7 @@ def own_sentence(data: xr.Dataset) -> str:
     if "own" not in data:
         return ""
     plan, time = json.loads(str(data.own_plan.values)), float(data.own)
-    every = fields_words(data, plan)
-    said = f"Yours: {every}, {_seconds(time)} s a step{_interval(data, 'own')}"
+    said = f"Yours: {fields_words(data, plan)}, {_seconds(time)} s a step{_interval(data, 'own')}"
     over = float(data.own_device) - float(data.capacity)
     if over > 0.0:
         return (
@@ -177,43 +200,6 @@ def own_sentence(data: xr.Dataset) -> str:
         said += ", too close to the best for the model to tell apart"
     after = xr.Dataset({**json.loads(str(data.own_parts.values)), "step_time": time})
     return f"{said}. It spends {slower_by(data.isel(plan=0), after)}.{filled_sentence(data)}"
-
-
-def near_sentence(batch: int, times: float) -> str:
-    """Return a near batch that trains many times as many tokens a second."""
-    more = f"one of {batch:,} trains {times:.3g} times as many tokens a second"
-    return f"This batch divides badly: {more}."
-
-
-def _add_measures(table: PlainTable, capacity: float) -> None:
-    """Add the columns of what a plan gives and takes; those that matter least leave first."""
-    table.add_numbers("step\n[s]")
-    table.add_numbers("80 % of\nruns", optional=2)
-    table.add_numbers("tokens/s\na GPU", optional=5)
-    table.add_numbers("MFU\n%", optional=3)
-    table.add_numbers("HBM\n[GB]", optional=4)
-    table.add_numbers(f"% of\n{capacity / GB:.4g}", optional=1)
-
-
-def sizes_table(rows: Sequence[xr.Dataset]) -> PlainTable:
-    """Return one row a number of accelerators: the fastest plan of each."""
-    best = [row.isel(plan=0) for row in rows]
-    fields = fields_of_sizes(rows)
-    table = plain_table("the fastest plan that fits, by number of accelerators")
-    table.add_numbers("gpus", *(head_of(best[0], field) for field in fields))
-    _add_measures(table, float(rows[0].capacity))
-    for row, one in zip(rows, best, strict=True):
-        table.add_row(
-            f"{int(row.gpus):,}",
-            *(said_of(one, field) for field in fields),
-            _seconds(float(one.step_time)),
-            short_interval(one),
-            f"{float(one.tokens_per_second):,.0f}",
-            f"{100.0 * float(one.mfu):.1f}",
-            f"{float(one.memory) / GB:.1f}",
-            margin_of(one).share(float(one.memory), float(row.capacity)),
-        )
-    return table
 
 
 def size_sentence(data: xr.Dataset) -> str:

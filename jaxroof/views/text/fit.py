@@ -1,27 +1,27 @@
-"""Whether a training step fits, in sentences, a table of its stages and a bar for each."""
+"""Whether a training step fits, a table of its stages, and the cheapest changes of its plan."""
 
 import json
-import textwrap
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from jaxroof.errors import listing
-from jaxroof.units import JOIN, percent, seconds, size
-from jaxroof.views.text.layout import PlainTable
+from jaxroof.units import percent, seconds, size
+from jaxroof.views.text.layout import PlainTable, Shown
+from jaxroof.views.text.least_memory import gigabytes
 from jaxroof.views.text.margin import MARK, host_sentences, margin_of
-from jaxroof.views.text.plan import heading
-from jaxroof.views.text.tables import plain_table
+from jaxroof.views.text.plan import heading, plan_line
+from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
 
-HEADS = {  # of the groups of terms, and their mark in a bar
-    "weights": ("weights", "█"),
-    "gradients": ("gra-\ndients", "▓"),
-    "optimizer": ("opti-\nmizer", "▒"),
-    "activations": ("acti-\nvations", "░"),
-    "momentary": ("momen-\ntary", "▞"),
-    "buffers": ("buf-\nfers", "="),
-    "outside": ("", "·"),
+HEADS = {  # of the groups of terms
+    "weights": "weights",
+    "gradients": "gra-\ndients",
+    "optimizer": "opti-\nmizer",
+    "activations": "acti-\nvations",
+    "momentary": "momen-\ntary",
+    "buffers": "buf-\nfers",
 }
 CHOICES = {  # in words
     "schedule": "schedule",
@@ -38,9 +38,25 @@ KERNELS = ("attention_kernel", "cross_entropy", "expert_weighting")
 WIDTHS = ("weight_bytes", "gradient_bytes", "master_bytes", "moment_bytes")
 KEPT = {"zero_stage", "recompute", "offload_optimizer"}  # of a plan, beside its split
 GB = 1e9
+SHOWN = 5e-5  # parts of a step that are less are a dash
+COST = "Step: the step time with the change, as a search has it, and what that is more than now."
 
 
-def title(data: xr.Dataset) -> str:
+def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
+    """Yield whether it fits, the memory of every stage, and changes that would make it fit."""
+    yield from title(title_of(data))
+    yield from quiet(answer_sentence(data))
+    yield from usual(plan_line(data))
+    yield from usual(change_sentence(data), *open_sentences(data))
+    yield from usual(stages_table(data))
+    yield from usual(mark_sentence(data))
+    if changes_of(data):
+        yield from usual(changes_table(data), price_sentence(data))
+        yield from verbose(COST)
+    yield from verbose(*assumption_sentences(data))
+
+
+def title_of(data: xr.Dataset) -> str:
     """Return the question: model, system, plan and batch."""
     asked = json.loads(data.attrs["inputs"])
     split = {path.removeprefix("plan.") for path in asked if path.startswith("plan.")} - KEPT
@@ -109,25 +125,29 @@ def groups(data: xr.Dataset) -> dict[str, np.ndarray]:
 def stages_table(data: xr.Dataset) -> PlainTable:
     """Return one row per stage: its groups of terms, what is allocated, and the device."""
     capacity = float(data.capacity)
-    table = plain_table("bytes of one accelerator by stage [GB]")
-    table.add_numbers("stage")
-    table.add_numbers("layers", optional=2)
-    shown = {name: values for name, values in groups(data).items() if HEADS[name][0]}
-    for name in shown:
-        table.add_numbers(HEADS[name][0], optional=int(name in ("momentary", "buffers")))
-    table.add_numbers("allo-\ncated")
-    table.add_numbers("reserved", optional=3)
-    table.add_numbers("de-\nvice", f"% of\n{capacity / GB:.4g}")
-    for stage in range(data.sizes["stage"]):
-        row = data.isel(stage=stage)
-        table.add_row(
-            str(stage),
-            f"{float(row.layers):.0f}",
-            *(_number(values[stage]) for values in shown.values()),
-            *(_number(float(row[name])) for name in ("allocated", "reserved", "device")),
-            margin_of(data, "device").share(float(row.device), capacity),
-        )
-    return table
+    rows = [data.isel(stage=stage).assign(stage=stage) for stage in range(data.sizes["stage"])]
+    parts = groups(data)
+
+    def group(name: str) -> Shown:
+        soon = int(name in ("momentary", "buffers"))
+        return Shown(HEADS[name], lambda row: gigabytes(float(parts[name][int(row.stage)])), soon)
+
+    def number(head: str, name: str, soon: int = 0) -> Shown:
+        return Shown(head, lambda row: gigabytes(float(row[name])), soon)
+
+    columns = [
+        Shown("stage", lambda row: f"{int(row.stage)}"),
+        Shown("layers", lambda row: f"{float(row.layers):.0f}", 2),
+        *map(group, HEADS),
+        number("allo-\ncated", "allocated"),
+        number("reserved", "reserved", 3),
+        number("de-\nvice", "device"),
+        Shown(
+            f"% of\n{capacity / GB:.4g}",
+            lambda row: margin_of(data, "device").share(float(row.device), capacity),
+        ),
+    ]
+    return PlainTable("bytes of one accelerator by stage [GB]").add_rows(columns, rows)
 
 
 def mark_sentence(data: xr.Dataset) -> str:
@@ -135,41 +155,6 @@ def mark_sentence(data: xr.Dataset) -> str:
     margin, capacity = margin_of(data, "device"), float(data.capacity)
     marked = any(margin.is_doubtful(need, capacity) for need in data.device.values.tolist())
     return f"{MARK} within the error ({margin.words}) of what there is." if marked else ""
-
-
-def _number(value: float) -> str:
-    return "-" if value == 0 else f"{value / GB:.2f}" if value < 99.95 * GB else f"{value / GB:.0f}"
-
-
-def bars(data: xr.Dataset, width: int) -> Iterator[str]:
-    """Yield a bar of stacked groups for every stage, with the capacity marked, and the legend."""
-    parts, capacity = groups(data), float(data.capacity)
-    label = len(str(data.sizes["stage"] - 1))
-    most = max(capacity, float(data.device.max()))
-    room = width - label - 3
-    limit = round(room * capacity / most)
-    for stage in range(data.sizes["stage"]):
-        ends = np.cumsum([values[stage] for values in parts.values()]) / most * room
-        bar, drawn = "", 0
-        for (_, mark), end in zip(HEADS.values(), ends, strict=True):
-            bar += mark * (round(end) - drawn)
-            drawn = max(drawn, round(end))
-        bar = bar.ljust(room + 1)
-        yield f"{stage:>{label}} {bar[:limit]}|{bar[limit:]}".rstrip()
-    marks = [f"{mark} {name}" for name, (_, mark) in HEADS.items() if np.any(parts[name] > 0.0)]
-    whole = [*marks, f"| {size(capacity, 'B')}"]
-    legend = "  ".join(each.replace(" ", JOIN) for each in whole)
-    yield from (line.replace(JOIN, " ") for line in textwrap.wrap(legend, width))
-
-
-def legend_sentence() -> str:
-    """Return what the parts of a bar are."""
-    return (
-        "A bar is one accelerator of a stage. Activations stay until the backward pass; momentary "
-        "is the largest of what lives for a moment (logits, the backward pass of a layer, "
-        "exchanged tokens); buffers are workspaces, placeholders and gathered weights; outside "
-        "of the allocated tensors are fragmentation, context and communicators."
-    )
 
 
 def open_sentences(data: xr.Dataset) -> list[str]:
@@ -236,3 +221,126 @@ def _amounts(assumed: dict[str, object]) -> list[str]:
 
 def _plain(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+# ---- Changes -----------------------------------------------------------------------------------
+
+
+def changes_of(data: xr.Dataset) -> list[dict[str, Any]]:
+    """Return the changes that an answer of ``fit`` holds."""
+    found: list[dict[str, Any]] = json.loads(data.attrs.get("changes", "[]"))
+    return found
+
+
+def set_words(change: dict[str, Any]) -> str:
+    """Return what a change sets, as a person types it.
+
+    >>> set_words({"set": {"dp": 2.0, "recompute": "full"}})
+    'dp=2 recompute=full'
+    """
+    return " ".join(
+        f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
+        for name, value in change["set"].items()
+    )
+
+
+def change_sentence(data: xr.Dataset) -> str:
+    """Return what to change first, or that no change was found."""
+    if "changes" not in data.attrs:
+        return ""
+    changes = changes_of(data)
+    if bool(data.fits):
+        if "step_time" not in data:
+            return f"{_no_step_time(data)}: what could use the memory left has no price."
+        if not changes:
+            return ""
+        best = changes[0]
+        return (
+            f"A shorter step on as many accelerators: {set_words(best)} needs "
+            f"{size(best['device'], 'B')} and {_price(best)}."
+        )
+    fitting = [one for one in changes if one["fits"]]
+    if fitting:
+        best = min(fitting, key=_cost)  # a pair may be cheaper than every single change
+        first = "Cheapest" if best["cost"] is not None else "Leanest"
+        return (
+            f"{first} change that makes it fit: {set_words(best)} needs "
+            f"{size(best['device'], 'B')} and {_price(best)}."
+        )
+    if changes:
+        best = changes[0]
+        return (
+            "No one or two changes make it fit on as many accelerators; the nearest is "
+            f"{set_words(best)} with {size(best['device'], 'B')}.{_fewest(data)}"
+        )
+    return f"No one or two changes save memory on as many accelerators.{_fewest(data)}"
+
+
+def _cost(change: dict[str, Any]) -> float:
+    """Return the cost of a change; one that is not known is more than any."""
+    return np.inf if change["cost"] is None else float(change["cost"])
+
+
+def _fewest(data: xr.Dataset) -> str:
+    """Return on how many more accelerators another plan fits, if that is known."""
+    if "fewest" not in data.attrs:
+        return ""
+    more = int(data.attrs["fewest"])
+    return f" With more accelerators, the first number that holds any plan is {more:,}."
+
+
+def _no_step_time(data: xr.Dataset) -> str:
+    return f"No run on the chip of {data.attrs['system']} was measured, so there is no step time"
+
+
+def _price(change: dict[str, Any]) -> str:
+    """Return what a change does to the step time, in words."""
+    cost = change["cost"]
+    if cost is None:
+        return "has no price"
+    if abs(cost) < SHOWN:
+        return f"the step takes as long, {seconds(change['step_time'])}"
+    way = "longer" if cost > 0 else "shorter"
+    return f"makes a step {percent(abs(cost), 1)} {way}, {seconds(change['step_time'])}"
+
+
+def changes_table(data: xr.Dataset) -> PlainTable:
+    """Return one row per change: what to set, the step time with it, the memory, what it saves."""
+    changes, fits = changes_of(data), bool(data.fits)
+    title = "what makes a step shorter" if fits else "the cheapest changes, single ones first"
+    if not fits and not any(one["fits"] for one in changes):
+        title = "the changes that come nearest"
+
+    def share(one: dict[str, Any]) -> str:
+        cost = one["cost"]
+        return "?" if cost is None else "-" if abs(cost) < SHOWN else f"{100 * cost:+.1f}"
+
+    def time(one: dict[str, Any]) -> str:
+        return "?" if one["step_time"] is None else seconds(one["step_time"])
+
+    priced = any(one["cost"] is not None for one in changes)
+    columns = [
+        *([Shown("step\n%", share), Shown("step\ntime", time)] if priced else []),
+        Shown("saves\nGB", lambda one: f"{one['saved'] / GB:.2f}"),
+        Shown("de-\nvice", lambda one: f"{one['device'] / GB:.2f}"),
+        Shown("fits", lambda one: "yes" if one["fits"] else "no", side="left"),
+    ]
+    table = PlainTable(f"{title}, on as many accelerators")
+    table.add_column("set")
+    for head, _, _, side in columns:
+        table.add_column(head, justify=side, no_wrap=True)
+    for one in changes:
+        table.add_row(set_words(one), *(column.cell(one) for column in columns))
+    return table
+
+
+def price_sentence(data: xr.Dataset) -> str:
+    """Return why changes have no price, if some have none: memory alone ranks them."""
+    if all(one["cost"] is not None for one in changes_of(data)):
+        return ""
+    if "step_time" not in data:
+        return f"{_no_step_time(data)}: memory alone ranks the changes."
+    return (
+        "No step time knows activations in host memory, nor layers moved between stages: such "
+        "changes have no price (?), and come last."
+    )

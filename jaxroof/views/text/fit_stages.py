@@ -1,16 +1,25 @@
 """The memory of stages over axes: what the fullest stage of each point needs, and what fits."""
 
 import itertools
+from collections.abc import Iterator
 
 import numpy as np
 import xarray as xr
 
 from jaxroof.units import size
 from jaxroof.views.text.layout import PlainTable
+from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual
 from jaxroof.views.text.tables import plain_table, thinned, tick
 
 GB = 1e9
 ROWS = 40  # most rows of a table
+
+
+def answer(data: xr.Dataset, page: Page = REPORT) -> Iterator[Said]:
+    """Yield how many points fit, and what the fullest stage of each needs."""
+    yield from title(str(data.attrs.get("title", "")))
+    yield from usual(stages_sentence(data))
+    yield from quiet(fullest_table(data))
 
 
 def fullest_table(data: xr.Dataset) -> PlainTable:

@@ -2,8 +2,8 @@
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from rich import box
 from rich.cells import cell_len
@@ -39,12 +39,20 @@ class Column:
         return max(lines), max(words, default=0)
 
 
+class Shown(NamedTuple):
+    """One column as it is declared: its head, what it shows of a row, when it leaves, its side."""
+
+    head: str
+    cell: Callable[[Any], str]
+    optional: int = 0
+    side: JustifyMethod = "right"
+
+
 class PlainTable(Table):
     """A table that fits its page.
 
     On a narrow page, optional columns are dropped first, all of one number together. If that is
-    not enough, rows and heads take several lines. As a last resort every cell has its own line,
-    with its head.
+    not enough, columns go on below, each piece with the first column.
     """
 
     def __init__(self, title: str | None = None) -> None:
@@ -61,6 +69,24 @@ class PlainTable(Table):
         """
         super().add_column(header, *args, **kwargs)
         self.optional.append(optional)
+
+    def add_rows(
+        self,
+        columns: Sequence[Shown],
+        rows: Iterable[Any],
+        instead: Callable[[Any], Sequence[str]] = lambda row: (),
+    ) -> "PlainTable":
+        """Add columns that say what they show of a row, and the rows; return the table.
+
+        ``instead`` are the first cells of a row without a plan: dashes follow; empty of others.
+        """
+        for head, _, optional, side in columns:
+            self.add_column(head, justify=side, no_wrap=True, optional=optional)
+        for row in rows:
+            cells = [*instead(row)]
+            dashes = ["-"] * (len(columns) - len(cells))
+            self.add_row(*([*cells, *dashes] if cells else [c.cell(row) for c in columns]))
+        return self
 
     def add_numbers(self, *heads: str, optional: int = 0) -> None:
         """Add columns of numbers, right-aligned and without wrapping."""
@@ -83,11 +109,8 @@ class PlainTable(Table):
         ]
         ends = [row.end_section for row in self.rows]
         kept = with_optional(columns, options.max_width)
-        shown = fitting(kept, options.max_width)
-        if shown is None:
-            yield from _cell_by_cell(console, kept, options.max_width)
-        else:
-            for line in console.render_lines(_table(shown, ends), options, pad=False):
+        for piece in pieces(kept, options.max_width):
+            for line in console.render_lines(_table(piece, ends), options, pad=False):
                 yield from _without_blanks(line)
         missing = [_flat(column.head) for column in columns if column not in kept]
         if any(missing):
@@ -162,54 +185,15 @@ def column_width(column: Column, text: int) -> int:
     return min(line, max(text, word)) if column.wraps else line
 
 
-def fitting(columns: Sequence[Column], width: int) -> Sequence[Column] | None:
-    """Return columns that fit a page width, with as few lines per row as possible.
-
-    None if even one column beside the first is too wide.
-    """
-    for lines in range(1, max(2, len(columns))):
-        shown = columns if lines == 1 else stacked(columns, lines)
-        if table_width(shown, NARROWEST) <= width:
-            return shown
-    return None
-
-
-def stacked(columns: Sequence[Column], lines: int) -> list[Column]:
-    """Return fewer columns: the first, and the others distributed over several lines of a row."""
-    first, others = columns[0], columns[1:]
-    wide = -(-len(others) // lines)
-    groups = [others[start : start + wide] for start in range(0, len(others), wide)]
-    cells = [[_on_lines(group, number) for group in groups] for number in range(len(first.cells))]
-    heads = [[_flat(column.head) for column in group] for group in groups]
-    flat = dataclasses.replace(first, head=Text(_flat(first.head) + "\n " * (len(groups) - 1)))
-    return [flat, *(_over_each_other(others[i], i, heads, cells) for i in range(wide))]
-
-
-def _on_lines(group: Sequence[Column], row: int) -> list[str]:
-    """Return the cells of a row, all padded to as many lines as the tallest."""
-    texts = [column.cells[row].plain for column in group]
-    tallest = max(text.count("\n") for text in texts)
-    return [text + "\n" * (tallest - text.count("\n")) for text in texts]
-
-
-def _over_each_other(
-    top: Column, place: int, heads: Sequence[list[str]], rows: Sequence[Sequence[list[str]]]
-) -> Column:
-    def over(groups: Sequence[list[str]]) -> Text:
-        return Text("\n".join(group[place] if place < len(group) else " " for group in groups))
-
-    return Column(over(heads), tuple(map(over, rows)), top.justify, False, top.optional)
-
-
-def _cell_by_cell(console: Console, columns: Sequence[Column], width: int) -> Iterator[Segment]:
-    """Yield one line per cell, preceded by its head, with the rows separated."""
-    heads = [_flat(column.head) for column in columns]
-    for row in zip(*(column.cells for column in columns), strict=True):
-        yield Segment.line()
-        for head, cell in zip(heads, row, strict=True):
-            said = ": ".join(filter(None, (head, " ".join(cell.plain.split()))))
-            yield from _text_lines(console, said, width)
-    yield Segment.line()
+def pieces(columns: Sequence[Column], width: int) -> list[list[Column]]:
+    """Return columns as tables one below the other that fit a width, each with the first column."""
+    first, *others = columns
+    found = [[first]]
+    for column in others:
+        if len(found[-1]) > 1 and table_width([*found[-1], column], NARROWEST) > width:
+            found.append([first])
+        found[-1].append(column)
+    return found
 
 
 def _table(columns: Sequence[Column], ends: Sequence[bool]) -> Table:

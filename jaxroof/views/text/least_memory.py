@@ -1,74 +1,29 @@
-"""Plans by the memory that they need: a table, and sentences on what fits and what was refused."""
+"""Plans by the memory that they need, and whether any fits: a table, and sentences."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import xarray as xr
 
-from jaxroof.analyses.result_metadata import head_of, parts_of, said_of
+from jaxroof.analyses.least_memory import MOST
+from jaxroof.analyses.result_metadata import head_of, parts_of
 from jaxroof.errors import listing
 from jaxroof.units import percent, size
-from jaxroof.views.text.layout import PlainTable
+from jaxroof.views.text.layout import PlainTable, Shown
 from jaxroof.views.text.margin import host_sentences, margin_of
 from jaxroof.views.text.plan import (
+    field_columns,
     fields_words,
     filled_sentence,
-    is_usual,
-    plan_numbers,
-    used_fields,
+    glossary,
+    plan_sentence,
+    shown_fields,
+    usual_words,
 )
-from jaxroof.views.text.tables import plain_table
+from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
+from jaxroof.views.text.sizes import NOTHING, by_size, table_of_sizes
 
 GB = 1e9
-ALWAYS = ("data", "tensor", "pipeline")  # degrees that are shown whatever they are
-
-
-def title(data: xr.Dataset) -> str:
-    """Return the question: model, machine and batch."""
-    asked = json.loads(data.attrs["inputs"])
-    return (
-        f"{data.attrs['model']} on {int(data.gpus):,} x {data.attrs['system']}, batch "
-        f"{int(asked['global_batch']):,} of {int(asked['model.sequence']):,} tokens"
-    )
-
-
-def shown_fields(data: xr.Dataset) -> list[str]:
-    """Return the plan fields to show: the degrees, and what is not as usual in every plan.
-
-    Tensor ranks always share the tokens in a list of plans.
-    """
-    fields = [name for name in used_fields(data) if name != "sequence_parallel"]
-    return [name for name in fields if name in ALWAYS or not is_usual(data, name)]
-
-
-def plan_words(plan: xr.Dataset) -> str:
-    """Return the fields of one plan that are not at their usual value, by their short names."""
-    return fields_words(plan, plan_numbers(plan), shown_fields(plan))
-
-
-def plans_table(data: xr.Dataset) -> PlainTable:
-    """Return one row a plan: its fields, the memory of its fullest stage, and what fills it."""
-    capacity, fields = float(data.capacity), shown_fields(data)
-    table = plain_table("bytes of the fullest accelerator [GB]")
-    table.add_numbers("#", *(head_of(data, field) for field in fields))
-    table.add_numbers("HBM", f"% of\n{capacity / GB:.4g}")
-    table.add_numbers("stage", optional=3)
-    groups = parts_of(data, "device")
-    for place, group in enumerate(groups):
-        table.add_numbers(_head(data, group), optional=1 if place < len(GROUPS) else 2)
-    for place in range(data.sizes["plan"]):
-        row = data.isel(plan=place)
-        table.add_row(
-            str(place + 1),
-            *(said_of(row, field) for field in fields),
-            _number(float(row.device)),
-            margin_of(data).share(float(row.device), capacity),
-            f"{int(row.stage)}",
-            *(_number(float(row[group])) for group in groups),
-        )
-    return table
-
-
 GROUPS = ("weights", "gradients", "optimizer", "activations")  # shown before the others
 HEADS = {  # of narrow columns
     "gradients": "gra-\ndients",
@@ -77,14 +32,102 @@ HEADS = {  # of narrow columns
     "momentary": "momen-\ntary",
     "outside of tensors": "out-\nside",
 }
+WAYS = {  # other ways to ask: where a plan fits then, on how many accelerators, and where none does
+    "offload": ("Without offload the fewest are {:,}.", "Without offload none hold it."),
+    "constraints": (
+        "Without your constraints a plan fits on these {:,}.",
+        "No plan fits without your constraints either.",
+    ),
+    "accelerators": (
+        "The fewest accelerators that hold it are {:,}.",
+        f"No number of accelerators up to {MOST:,} holds it.",
+    ),
+}
 
 
-def _head(data: xr.Dataset, group: str) -> str:
-    words = head_of(data, group)
-    return HEADS.get(words, words)
+def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
+    """Yield the leanest plans on one number of accelerators, or on the fewest if none was given."""
+    if data["gpus"].ndim:
+        yield from answer_of_sizes(by_size(data))
+        return
+    yield from title(title_of(data))
+    yield from leanest(data)
+    yield from verbose(counts_sentence(data))
+    yield from usual(own_sentence(data))
 
 
-def _number(value: float) -> str:
+def leanest(data: xr.Dataset, table: bool = True) -> Iterator[Said]:
+    """Yield the plan that needs least, what fills it, other ways to ask, and the leanest."""
+    searched = json.loads(data.attrs.get("options", "{}")).get("gpus") is None
+    said = [answer_sentence(data, searched), largest_sentence(data)]
+    for way, gpus in json.loads(data.attrs.get("ways", "{}")).items():
+        holds, none = WAYS[way]
+        said.append(none if gpus is None else holds.format(gpus))
+    yield from usual(" ".join(said), plan_sentence(data.isel(plan=0)))
+    if table:
+        yield from quiet(plans_table(data))
+        yield from usual(glossary(data, shown_fields(data)))
+
+
+def answer_of_sizes(
+    found: Sequence[xr.Dataset], none: Mapping[int, str] = NOTHING
+) -> Iterator[Said]:
+    """Yield the leanest plan on each number of accelerators; ``none`` says why others have none."""
+    counts = [
+        Shown(head, lambda row, name=name: f"{int(row[name]):,}", 1)  # type: ignore[misc]
+        for head, name in (("plans", "plans_legal"), ("fit", "plans_feasible"))
+        if name in found[0]  # a file of several sizes has no counts
+    ]
+    columns = [*counts, *measures("HBM\n[GB]", float(found[0].capacity))]
+    yield from table_of_sizes("the plan that needs least", columns, found, none, own_sentence)
+
+
+def title_of(data: xr.Dataset) -> str:
+    """Return the question: model, machine and batch."""
+    asked = json.loads(data.attrs["inputs"])
+    return (
+        f"{data.attrs['model']} on {int(data.gpus):,} x {data.attrs['system']}, batch "
+        f"{int(asked['global_batch']):,} of {int(asked['model.sequence']):,} tokens"
+    )
+
+
+def measures(head: str, capacity: float) -> list[Shown]:
+    """Return the columns of what a plan needs."""
+
+    def share(row: xr.Dataset) -> str:
+        return margin_of(row).share(float(row.device), float(row.capacity))
+
+    return [
+        Shown(head, lambda row: gigabytes(float(row.device))),
+        Shown(f"% of\n{capacity / GB:.4g}", share),
+    ]
+
+
+def plans_table(data: xr.Dataset) -> PlainTable:
+    """Return one row a plan: its fields, the memory of its fullest stage, and what fills it."""
+    rows = [data.isel(plan=place).assign(place=place) for place in range(data.sizes["plan"])]
+
+    def group(place: int, name: str) -> Shown:
+        words = head_of(data, name)
+        soon = 1 if place < len(GROUPS) else 2
+        return Shown(HEADS.get(words, words), lambda row: gigabytes(float(row[name])), soon)
+
+    columns = [
+        Shown("#", lambda row: f"{int(row.place) + 1}"),
+        *field_columns(data, shown_fields(data)),
+        *measures("HBM", float(data.capacity)),
+        Shown("stage", lambda row: f"{int(row.stage)}", 3),
+        *(group(*one) for one in enumerate(parts_of(data, "device"))),
+    ]
+    return PlainTable("bytes of the fullest accelerator [GB]").add_rows(columns, rows)
+
+
+def gigabytes(value: float) -> str:
+    """Return bytes in GB as a cell; a dash where there are none.
+
+    >>> gigabytes(0.0), gigabytes(85.52e9), gigabytes(1.2e11)
+    ('-', '85.52', '120')
+    """
     return "-" if value == 0 else f"{value / GB:.2f}" if value < 99.95 * GB else f"{value / GB:.0f}"
 
 
@@ -96,17 +139,22 @@ def counts_sentence(data: xr.Dataset) -> str:
     plans = "1 legal plan" if legal == 1 else f"{legal:,} legal plans"
     kept = f"{plans}{asked}; {fits:,} fit in {size(float(data.capacity), 'B')}."
     refused, reasons = (json.loads(data.attrs[name]) for name in ("refused", "reasons"))
+    return kept + refused_sentences(refused, reasons)
+
+
+def refused_sentences(refused: Mapping[str, int], reasons: Mapping[str, str]) -> str:
+    """Return which rules, and the user's constraints, dropped how many plans."""
     said = [f"{words} ({refused[name]:,})" for name, words in reasons.items() if refused.get(name)]
     dropped = f" The rules dropped {listing(said)}." if said else ""
     where = f" Your constraints dropped {refused['where']:,} plans." if refused.get("where") else ""
-    return f"{kept}{dropped}{where}"
+    return f"{dropped}{where}"
 
 
 def answer_sentence(data: xr.Dataset, searched: bool) -> str:
     """Return the plan that needs least, and whether it fits; ``searched``: on the fewest of all."""
     best = data.isel(plan=0)
     capacity, device, gpus = float(data.capacity), float(best.device), int(data.gpus)
-    plan = plan_words(best)
+    plan = usual_words(best)
     needs = f"{size(device, 'B')} of {size(capacity, 'B')} ({percent(device / capacity)})"
     if not bool(data.fits):
         missing = size(device - capacity, "B")
@@ -126,9 +174,8 @@ def largest_sentence(data: xr.Dataset) -> str:
     groups = sorted(parts_of(best, "device"), key=lambda name: -float(best[name]))[:2]
     said = listing([f"{head_of(best, g)} {size(float(best[g]), 'B')}" for g in groups])
     doubt = margin_of(data).sentence(float(best.device), float(data.capacity))
-    return " ".join(
-        filter(None, (f"It is filled by {said} above all.", doubt, *host_sentences(data)))
-    )
+    every = (f"It is filled by {said} above all.", doubt, *host_sentences(data))
+    return " ".join(filter(None, every))
 
 
 def own_sentence(data: xr.Dataset) -> str:
@@ -136,8 +183,7 @@ def own_sentence(data: xr.Dataset) -> str:
     if "own" not in data:
         return ""
     own, capacity = float(data.own), float(data.capacity)
-    plan = json.loads(str(data.own_plan.values))
-    said = fields_words(data, plan)
+    said = fields_words(data, json.loads(str(data.own_plan.values)))
     over = own - capacity
     fits = "" if over <= 0.0 else f", {size(over, 'B')} more than there is"
     more = size(own - float(data.device.values[0]), "B")
@@ -146,30 +192,3 @@ def own_sentence(data: xr.Dataset) -> str:
         f"{int(data.own_place):,} of {int(data.plans_legal):,}, {more} more than the least."
         f"{filled_sentence(data)}"
     )
-
-
-def fields_of_sizes(rows: Sequence[xr.Dataset]) -> list[str]:
-    """Return the plan fields to show of the first plan of several numbers of accelerators."""
-    best = [row.isel(plan=0) for row in rows]
-    return [f for f in used_fields(best[0]) if any(f in shown_fields(one) for one in best)]
-
-
-def sizes_table(rows: Sequence[xr.Dataset]) -> PlainTable:
-    """Return one row a number of accelerators: plans, those that fit, and the leanest."""
-    table = plain_table("the plan that needs least, by number of accelerators")
-    best, fields = [row.isel(plan=0) for row in rows], fields_of_sizes(rows)
-    table.add_numbers("gpus")
-    counted = "plans_legal" in rows[0]  # a file of several sizes has no counts
-    table.add_numbers(*(("plans", "fit") if counted else ()), optional=1)
-    table.add_numbers(*(head_of(best[0], field) for field in fields))
-    table.add_numbers("HBM\n[GB]", f"% of\n{float(rows[0].capacity) / GB:.4g}")
-    for row, one in zip(rows, best, strict=True):
-        counts = (row.plans_legal, row.plans_feasible) if counted else ()
-        table.add_row(
-            f"{int(row.gpus):,}",
-            *(f"{int(count):,}" for count in counts),
-            *(said_of(one, field) for field in fields),
-            _number(float(one.device)),
-            margin_of(one).share(float(one.device), float(row.capacity)),
-        )
-    return table

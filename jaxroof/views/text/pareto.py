@@ -1,30 +1,83 @@
 """The staircase of step time against memory, as tables and sentences."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import xarray as xr
-from rich.table import Table
 
+from jaxroof.catalog.needs import training_capacities
 from jaxroof.errors import listing
 from jaxroof.units import seconds, size
 from jaxroof.views.text.compare import day_words, days
-from jaxroof.views.text.interval import LOW, interval_words, short_interval
+from jaxroof.views.text.interval import LOW, interval_sentence, interval_words, short_interval
+from jaxroof.views.text.layout import PlainTable, Shown
 from jaxroof.views.text.margin import margin_of
-from jaxroof.views.text.plan import (
-    glossary,
-    placed_heads,
-    placed_words,
-    placements_differ,
-    plan_fields,
-    plan_sentence,
-    split_cells,
-)
-from jaxroof.views.text.tables import plain_table
+from jaxroof.views.text.plan import glossary, placed_words, plan_columns, plan_sentence
+from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
+from jaxroof.views.text.tokens import tokens_sentence
 
 GB = 1e9
-HELD_BY = "HBM that\nholds it"  # head of the column of systems, chosen by memory alone
 Capacities = Mapping[str, float]  # system in the catalogue -> its memory [B], ascending
+GAIN = 0.01  # speed that a stair must add to be shown, unless asked otherwise
+
+
+def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
+    """Yield what more memory buys on each of some numbers of accelerators.
+
+    Attributes say more of the question: stairs add a ``gain`` of speed or more; ``most_days`` asks
+    for the smallest machine that trains in so many; ``sizes`` are those without a stair too.
+    """
+    asked = data.attrs
+    gain, days = float(asked.get("gain", GAIN)), asked.get("most_days")
+    most_days = None if days is None else float(days)
+    sizes = json.loads(asked["sizes"]) if "sizes" in asked else sizes_of(data)
+    today, there = data.attrs["estimator"] != "published", data.sizes["step_number"] > 0
+    each = {n: data.isel(step_number=np.flatnonzero(data["gpus"].values == n)) for n in sizes}
+    capacities = training_capacities(today)
+    yield from title(_title(data))
+    if len(sizes) < 2:
+        yield from _stairs(data, each, gain, most_days, capacities)
+    else:
+        if most_days is not None:
+            yield from usual(*days_sentences(each, most_days, capacities))
+        yield from quiet(sizes_table(each, gain, most_days, capacities))
+        yield from usual(*sizes_sentences(each, None if most_days else gain))
+        yield from usual(glossary_of(data))
+    if there:
+        yield from usual(tokens_sentence(data) if today else "")
+        yield from verbose(interval_sentence(data))
+
+
+def _title(data: xr.Dataset) -> str:
+    """Return the title with the batch; empty where the one or the other varies or is not known."""
+    named, batch = data.attrs.get("title"), json.loads(data.attrs["inputs"]).get("global_batch")
+    return f"{named}, batch {int(batch):,}" if named and batch else ""
+
+
+def _stairs(
+    stairs: xr.Dataset,
+    each: Mapping[int, xr.Dataset],
+    gain: float,
+    most_days: float | None,
+    capacities: Capacities,
+) -> Iterator[Said]:
+    if not stairs.sizes["step_number"]:
+        yield from quiet("No plan is legal.")
+        return
+    chosen = stairs_to_show(stairs, gain)
+    if most_days is not None:
+        yield from usual(*days_sentences(each, most_days, capacities))
+    yield from usual(*stairs_sentences(stairs, gain))
+    yield from quiet(stairs_table(stairs, chosen, capacities))
+    yield from usual(glossary_of(stairs))
+    yield from usual(shown_sentence(stairs, len(chosen), gain))
+    yield from verbose(ends_sentence(stairs))
+
+
+def sizes_of(data: xr.Dataset) -> list[int]:
+    """Return the numbers of accelerators that a file has stairs of."""
+    return list(dict.fromkeys(data["gpus"].values.ravel().tolist()))
 
 
 def stairs_to_show(stairs: xr.Dataset, gain: float) -> list[int]:
@@ -70,47 +123,43 @@ def smallest_system_with(memory: float, capacities: Capacities) -> str:
     return next((name for name, most in capacities.items() if memory <= most), "-")
 
 
-def stairs_table(stairs: xr.Dataset, chosen: Sequence[int], capacities: Capacities) -> Table:
+def stairs_table(stairs: xr.Dataset, chosen: Sequence[int], capacities: Capacities) -> PlainTable:
     """Return one row per step: its memory, speed and gain, and the smallest system that fits it."""
-    table, fields = plain_table(), plan_fields(stairs)
-    limit, timed = float(stairs.memory_limit[0]), LOW in stairs
-    margin = margin_of(stairs)
-    *degrees, placement = placed_heads(stairs, fields)
-    placed = placements_differ((stairs.isel(step_number=i) for i in chosen), fields)
-    table.add_numbers("memory\n[GB]", "step\n[s]")
-    if timed:
-        table.add_numbers("80 % of\nruns", optional=2)
-    table.add_numbers("days", optional=4)
-    table.add_numbers("faster\nby %", optional=3)
-    table.add_numbers("for GB\nmore", optional=5)
-    table.add_numbers(*degrees)
-    if placement:
-        table.add_numbers(placement, optional=0 if placed else 7)
-    table.add_numbers(f"fits\n{limit / GB:.4g}", optional=1)
-    table.add_column(HELD_BY, no_wrap=True, optional=6)
-    before = None
-    for i in chosen:
-        row = stairs.isel(step_number=i)
-        memory, time = float(row.memory), float(row.step_time)
-        gains = ["-", "-"]
-        if before is not None:
-            gains = [
-                f"{100 * (float(before.step_time) / time - 1.0):,.3g}",
-                _number((memory - float(before.memory)) / GB),
-            ]
-        runs = [short_interval(row)] if timed else []
-        cells = [_number(memory / GB), _number(time), *runs, days(float(row.training_days)), *gains]
-        fits = "yes" if bool(row.fits) else "no"
-        fits = margin.marked(fits, memory, limit)
-        table.add_row(
-            *cells, *split_cells(row, fields), fits, smallest_system_with(memory, capacities)
-        )
-        before = row
-    return table
+    limit, margin = float(stairs.memory_limit[0]), margin_of(stairs)
+    rows = [stairs.isel(step_number=i).assign(place=n) for n, i in enumerate(chosen)]
+
+    def gained(row: xr.Dataset, ratio: bool) -> str:
+        if not int(row.place):
+            return "-"
+        before = rows[int(row.place) - 1]
+        if ratio:
+            return f"{100 * (float(before.step_time) / float(row.step_time) - 1.0):,.3g}"
+        return f"{(float(row.memory) - float(before.memory)) / GB:.4g}"
+
+    def fits(row: xr.Dataset) -> str:
+        return margin.marked("yes" if bool(row.fits) else "no", float(row.memory), limit)
+
+    columns = [
+        Shown("memory\n[GB]", lambda row: f"{float(row.memory) / GB:.4g}"),
+        Shown("step\n[s]", lambda row: f"{float(row.step_time):.4g}"),
+        *([Shown("80 % of\nruns", short_interval, 2)] if LOW in stairs else []),
+        Shown("days", lambda row: days(float(row.training_days)), 4),
+        Shown("faster\nby %", lambda row: gained(row, ratio=True), 3),
+        Shown("for GB\nmore", lambda row: gained(row, ratio=False), 5),
+        *plan_columns(stairs, rows, 7),
+        Shown(f"fits\n{limit / GB:.4g}", fits, 1),
+        _holder(capacities, 6),
+    ]
+    return PlainTable().add_rows(columns, rows)
 
 
-def _number(value: float) -> str:
-    return f"{value:.4g}"
+def _holder(capacities: Capacities, soon: int) -> Shown:
+    """Return the column of the smallest systems that hold a plan."""
+
+    def cell(row: xr.Dataset) -> str:
+        return smallest_system_with(float(row.memory), capacities)
+
+    return Shown("HBM that\nholds it", cell, soon, "left")
 
 
 def glossary_of(stairs: xr.Dataset) -> str:
@@ -179,53 +228,50 @@ def _stair(row: xr.Dataset) -> str:
 
 def sizes_table(
     sizes: Mapping[int, xr.Dataset], gain: float, most_days: float | None, capacities: Capacities
-) -> Table:
+) -> PlainTable:
     """Return one row per cluster size: the ends of its staircase, or the step within some days."""
-    table = plain_table()
-    table.add_numbers("gpus")
-    table.add_numbers("stairs", optional=4)
-    table.add_numbers("leanest\nneeds", "days", optional=0 if most_days is None else 3)
-    limit = next((float(s.memory_limit[0]) for s in sizes.values() if s.step_number.size), 0.0)
-    fields = next((plan_fields(s) for s in sizes.values()), [])
+    there = {gpus: stairs for gpus, stairs in sizes.items() if stairs.sizes["step_number"]}
+    limit = next((float(stairs.memory_limit[0]) for stairs in there.values()), 0.0)
+    soon = {} if most_days is None else {n: in_time(s, most_days) for n, s in there.items()}
+    rows = {n: there[n].isel(step_number=i) for n, i in soon.items() if i is not None}
+
+    def end(head: str, place: Callable[[int], int], optional: int = 0) -> list[Shown]:
+        def row(gpus: int) -> xr.Dataset:
+            return there[gpus].isel(step_number=place(gpus))
+
+        return [
+            Shown(head, lambda gpus: size(float(row(gpus).memory), "B"), optional),
+            Shown("days", lambda gpus: days(float(row(gpus).training_days)), optional),
+        ]
+
+    def held(gpus: int) -> str:
+        own = within_reach(there[gpus])
+        return "-" if own is None else days(float(there[gpus].training_days[own]))
+
+    def of_row(column: Shown) -> Shown:
+        return column._replace(cell=lambda gpus: column.cell(rows[gpus]))
+
+    first = [
+        Shown("gpus", lambda gpus: f"{gpus:,}"),
+        Shown("stairs", lambda gpus: f"{sizes[gpus].sizes['step_number']}", 4),
+        *end("leanest\nneeds", lambda gpus: 0, 0 if most_days is None else 3),
+    ]
     if most_days is None:
-        table.add_numbers(f"days in\n{size(limit, 'B')}")
-        table.add_numbers("flat\nfrom", "days", optional=1)
-        table.add_numbers("fastest\nneeds", "days")
+        flat = end("flat\nfrom", lambda gpus: flat_from(there[gpus], gain), 1)
+        within = Shown(f"days in\n{size(limit, 'B')}", held)
+        columns = [*first, within, *flat, *end("fastest\nneeds", lambda gpus: -1)]
     else:
-        *degrees, placement = placed_heads(next(iter(sizes.values())), fields)
-        table.add_numbers("needs", "days", *degrees)
-        if placement:
-            table.add_numbers(placement, optional=2)
-        table.add_column(HELD_BY, no_wrap=True, optional=1)
-    for gpus, stairs in sizes.items():
-        if not stairs.sizes["step_number"]:
-            table.add_row(f"{gpus:,}", "0", *["-"] * (len(table.columns) - 2))
-            continue
-        cells = [f"{gpus:,}", f"{stairs.sizes['step_number']}", *_end(stairs, 0)]
-        if most_days is None:
-            own = within_reach(stairs)
-            held = "-" if own is None else days(float(stairs.training_days[own]))
-            cells += [held, *_end(stairs, flat_from(stairs, gain)), *_end(stairs, -1)]
-        else:
-            soon = in_time(stairs, most_days)
-            cells += _soon(stairs, soon, fields, capacities)
-        table.add_row(*cells, *["-"] * (len(table.columns) - len(cells)))
-    return table
+        plan = plan_columns(next(iter(sizes.values())), rows.values(), 2)
+        of_plan = [*map(of_row, [*plan, _holder(capacities, 1)])]
+        columns = [*first, *end("needs", lambda gpus: soon[gpus] or 0), *of_plan]
 
+    def instead(gpus: int) -> list[str]:
+        if gpus not in there:
+            return [f"{gpus:,}", "0"]
+        late = most_days is not None and gpus not in rows
+        return [*(column.cell(gpus) for column in first), "none does"] if late else []
 
-def _end(stairs: xr.Dataset, i: int) -> list[str]:
-    row = stairs.isel(step_number=i)
-    return [size(float(row.memory), "B"), days(float(row.training_days))]
-
-
-def _soon(
-    stairs: xr.Dataset, soon: int | None, fields: Sequence[str], capacities: Capacities
-) -> list[str]:
-    if soon is None:
-        return ["none does"]
-    row = stairs.isel(step_number=soon)
-    held = smallest_system_with(float(row.memory), capacities)
-    return [*_end(stairs, soon), *split_cells(row, fields), held]
+    return PlainTable().add_rows(columns, sizes, instead)
 
 
 def sizes_sentences(sizes: Mapping[int, xr.Dataset], gain: float | None) -> list[str]:

@@ -1,4 +1,4 @@
-"""The displayed name of a plan: its split and its placement, as its estimator names them."""
+"""Plans in words and in columns of a table, as their estimator names their fields."""
 
 import dataclasses
 import json
@@ -20,26 +20,18 @@ from jaxroof.analyses.result_metadata import (
 from jaxroof.engine.grid.dataset import attributes
 from jaxroof.estimators.training.inputs import TrainingPlan
 from jaxroof.estimators.training.stages import alike_chunks
+from jaxroof.views.text.layout import Shown
 from jaxroof.views.text.margin import mark_words
 
 MANY = 8  # more fields than these are too many to print those that say nothing
-LONG = 8  # characters from which on a head is broken
+ALWAYS = ("data", "tensor", "pipeline")  # degrees that are shown whatever they are
 VALUES = {  # what the values of a plan field mean
     "recompute": "0 none, 1 selective, 2 full",
     "offload_optimizer": "1: optimizer states in host memory",
 }
 
 
-def plan_fields(data: xr.Dataset) -> list[str]:
-    """Return the plan fields of some results, the split before its placement.
-
-    Fields that no recipe choice uses are left out; of many fields, those that are at their default
-    in every plan too.
-    """
-    found = used_fields(data)
-    if len([name for name in found if name in roles(data).get("split", ())]) <= MANY:
-        return found
-    return [name for name in found if not is_usual(data, name)]
+# ---- Which fields ------------------------------------------------------------------------------
 
 
 def used_fields(data: xr.Dataset) -> list[str]:
@@ -47,6 +39,23 @@ def used_fields(data: xr.Dataset) -> list[str]:
     known, none = roles(data), unused(data)
     fields = [*known.get("split", ()), *known.get("placement", ())]
     return [name for name in fields if name in data.data_vars and name not in none]
+
+
+def plan_fields(data: xr.Dataset) -> list[str]:
+    """Return the plan fields to show: of many, those that are not at their default throughout."""
+    found = used_fields(data)
+    if len([name for name in found if name in roles(data).get("split", ())]) <= MANY:
+        return found
+    return [name for name in found if not is_usual(data, name)]
+
+
+def shown_fields(data: xr.Dataset) -> list[str]:
+    """Return the fields of plans of today's training to show: degrees, and what is not as usual.
+
+    Tensor ranks always share the tokens in a list of plans.
+    """
+    fields = [name for name in used_fields(data) if name != "sequence_parallel"]
+    return [name for name in fields if name in ALWAYS or not is_usual(data, name)]
 
 
 def is_usual(data: xr.Dataset, name: str) -> bool:
@@ -70,9 +79,37 @@ def placement_fields(data: xr.Dataset, fields: Iterable[str] | None = None) -> l
     return [f for f in (plan_fields(data) if fields is None else fields) if f in placed]
 
 
+# ---- In words ----------------------------------------------------------------------------------
+
+
+def fields_words(
+    data: xr.Dataset,
+    plan: Mapping[str, int],
+    fields: Iterable[str] | None = None,
+    named: Callable[[xr.Dataset, str], str] = head_of,
+) -> str:
+    """Return some fields of a plan, by default all that are given, with their short names.
+
+    What says how another one is done is told where that one is used.
+    """
+    shown = plan if fields is None else fields
+    told = [name for name in shown if plan.get(about(data, name).get("part_of", "")) != 1]
+    return " ".join(f"{named(data, name)} {said_of(data, name, plan[name])}" for name in told)
+
+
+def plan_numbers(plan: xr.Dataset) -> dict[str, int]:
+    """Return the fields that a plan uses."""
+    return {field: int(plan.data_vars[field]) for field in used_fields(plan)}
+
+
 def plan_words(plan: xr.Dataset) -> str:
-    """Return a split in the field's short forms, such as ``dp 16 tp 4 pp 32 mb 1``."""
+    """Return a split in short forms, such as ``dp 16 tp 4 pp 32 mb 1``."""
     return fields_words(plan, plan_numbers(plan), split_fields(plan), words_of)
+
+
+def usual_words(plan: xr.Dataset) -> str:
+    """Return the fields of a plan of today's training that are not at their usual value."""
+    return fields_words(plan, plan_numbers(plan), shown_fields(plan))
 
 
 def whole_plan(plan: xr.Dataset) -> str:
@@ -80,9 +117,34 @@ def whole_plan(plan: xr.Dataset) -> str:
     return fields_words(plan, plan_numbers(plan))
 
 
-def plan_numbers(plan: xr.Dataset) -> dict[str, int]:
-    """Return the fields that a plan uses."""
-    return {field: int(plan.data_vars[field]) for field in used_fields(plan)}
+def plan_sentence(plan: xr.Dataset) -> str:
+    """Return the line with every field of a plan, to launch it or to paste it after --plan."""
+    return f"Plan: {whole_plan(plan)}"
+
+
+def placement_words(plan: xr.Dataset, fields: Iterable[str] | None = None) -> str:
+    """Return the placement of a split, its factors in order; empty if a plan has no placement."""
+    return "x".join(str(int(plan.data_vars[f])) for f in placement_fields(plan, fields))
+
+
+def placed_words(
+    plan: xr.Dataset, fields: Iterable[str] | None = None, before: str = "", behind: str = ""
+) -> str:
+    """Return a plan in words: its split, followed by its placement, if any, in brackets."""
+    placement = placement_words(plan, fields)
+    said = " ".join(filter(None, (before, placement, behind)))
+    return f"{plan_words(plan)} ({said})" if placement else plan_words(plan)
+
+
+def placement_head(data: xr.Dataset, fields: Iterable[str]) -> str:
+    """Return the head of a column of ``placement_words``."""
+    return " x ".join(words_of(data, field) for field in placement_fields(data, fields))
+
+
+def placement_title(data: xr.Dataset) -> str:
+    """Return the common prefix of the names of all placement fields, such as ``fast``."""
+    heads = {name.partition("_")[0] for name in roles(data).get("placement", ())}
+    return heads.pop() if len(heads) == 1 else "placed"
 
 
 def filled_sentence(data: xr.Dataset) -> str:
@@ -94,10 +156,7 @@ def filled_sentence(data: xr.Dataset) -> str:
 
 
 def plan_line(data: xr.Dataset) -> str:
-    """Return the same of the one plan of today's training that an answer is about.
-
-    Where nothing was filled in, what the fields that were left open have.
-    """
+    """Return what was filled in of the one plan of an answer, or what open fields have."""
     own = _training_plan().assign(own_filled=str(data.attrs.get("filled", "{}")))
     return filled_sentence(own).strip() or str(data.attrs.get("left_open", ""))
 
@@ -108,39 +167,17 @@ def _training_plan() -> xr.Dataset:
     return xr.Dataset(fields, attrs={"roles": "-"})
 
 
-def fields_words(
-    data: xr.Dataset,
-    plan: Mapping[str, int],
-    fields: Iterable[str] | None = None,
-    named: Callable[[xr.Dataset, str], str] = head_of,
-) -> str:
-    """Return some fields of a plan, by default all that are given, with their names.
-
-    What says how another one is done is told where that one is used.
-    """
-    shown = plan if fields is None else fields
-    told = [name for name in shown if plan.get(about(data, name).get("part_of", "")) != 1]
-    return " ".join(f"{named(data, name)} {said_of(data, name, plan[name])}" for name in told)
-
-
 def heading(plan: Mapping[str, float]) -> str:
     """Return a plan of today's training in short forms, without fields at their usual value.
 
     >>> heading({"data": 2.0, "context": 2.0, "exchange": 0.0, "microbatch": 1.0})
     'dp 2 cp 2 cx all-to-all mb 1'
-    >>> heading({"data": 4.0, "context": 1.0, "exchange": 0.0, "microbatch": 2.0})
-    'dp 4 mb 2'
     """
     data = _training_plan()
     given = {str(name): int(plan[str(name)]) for name in data.data_vars if name in plan}
     always = {"microbatch", *parts_of(data, "context")}
     told = [n for n in given if n in always or given[n] != int(about(data, n).get("default", 0))]
     return fields_words(data, given, told)
-
-
-def plan_sentence(plan: xr.Dataset) -> str:
-    """Return the line with every field of a plan, to launch it or to paste it after --plan."""
-    return f"Plan: {whole_plan(plan)}"
 
 
 def stages_sentence(plan: xr.Dataset) -> str:
@@ -159,6 +196,38 @@ def stages_sentence(plan: xr.Dataset) -> str:
     return f"The layers of its {what}: {each - first}{middle}, {each - last}{on_top}."
 
 
+# ---- In a table --------------------------------------------------------------------------------
+
+
+def plan_columns(data: xr.Dataset, rows: Iterable[xr.Dataset], soon: int = 4) -> list[Shown]:
+    """Return a column for each field of a split, and one for its placement.
+
+    The placement leaves a narrow page ``soon``, where no split is placed in several ways.
+    """
+    fields, rows = plan_fields(data), list(rows)
+    placed = placement_fields(data, fields)
+    columns = field_columns(data, split_fields(data, fields))
+    if not placed:
+        return columns
+    head = f"{placement_title(data)}\n{placement_head(data, placed)}"
+    if len(placed) > 3:  # four on one line would make the table wide
+        head = head.replace("\n", " ", 1).replace(" x ", " x\n", 1)
+    splits = {tuple(column.cell(row) for column in columns) for row in rows}
+    ways = {(*(c.cell(row) for c in columns), placement_words(row, placed)) for row in rows}
+    soon = 0 if len(ways) > len(splits) else soon
+    return [*columns, Shown(head, lambda row: placement_words(row, placed), soon)]
+
+
+def field_columns(data: xr.Dataset, fields: Sequence[str]) -> list[Shown]:
+    """Return a column for each of some fields; a dash where the split of a row lacks it."""
+
+    def column(name: str) -> Shown:
+        head = words_of(data, name).replace(" ", "\n")
+        return Shown(head, lambda row: said_of(row, name) if name in used_fields(row) else "-")
+
+    return [column(name) for name in fields]
+
+
 def glossary(data: xr.Dataset, fields: Iterable[str] | None = None, *more: str) -> str:
     """Return what the short names of a table mean, by default of its plan fields; then ``more``."""
     shown = list(plan_fields(data) if fields is None else fields)
@@ -167,83 +236,8 @@ def glossary(data: xr.Dataset, fields: Iterable[str] | None = None, *more: str) 
         + (f" ({VALUES[field]})" if field in VALUES else "")
         for field in split_fields(data, shown)
     ]
-    if placement_fields(data, shown):
-        words = placement_head(data, shown)
+    if placed := placement_fields(data, shown):
+        words = placement_head(data, placed)
         said.append(f"{placement_title(data)} {words}: ranks of each that share an NVLink domain")
     every = [*said, *more, *mark_words(data)]
     return f"In the table: {', '.join(every)}." if every else ""
-
-
-def placement_words(plan: xr.Dataset, fields: Iterable[str] | None = None) -> str:
-    """Return the placement of a split, its factors in order; empty if a plan has no placement.
-
-    ``fields`` are those to show, by default those of the plan's split.
-    """
-    return "x".join(str(int(plan.data_vars[f])) for f in placement_fields(plan, fields))
-
-
-def placements_differ(rows: Iterable[xr.Dataset], fields: Sequence[str]) -> bool:
-    """Return whether plans of one split are placed in several ways, so that a table must say it."""
-    rows = list(rows)
-    splits = {tuple(split_cells(row, split_fields(row, fields))) for row in rows}
-    return len({tuple(split_cells(row, fields)) for row in rows}) > len(splits)
-
-
-def placed_words(
-    plan: xr.Dataset, fields: Iterable[str] | None = None, before: str = "", behind: str = ""
-) -> str:
-    """Return a plan in words: its split, followed by its placement, if any, in brackets.
-
-    ``before`` and ``behind`` are words around the placement.
-    """
-    placement = placement_words(plan, fields)
-    said = " ".join(filter(None, (before, placement, behind)))
-    return f"{plan_words(plan)} ({said})" if placement else plan_words(plan)
-
-
-def placement_head(data: xr.Dataset, fields: Iterable[str]) -> str:
-    """Return the head of a column of ``placement_words``."""
-    return " x ".join(words_of(data, field) for field in placement_fields(data, fields))
-
-
-def placement_title(data: xr.Dataset) -> str:
-    """Return the common prefix of the names of all placement fields, such as ``fast``."""
-    heads = {name.partition("_")[0] for name in roles(data).get("placement", ())}
-    return heads.pop() if len(heads) == 1 else "placed"
-
-
-def split_heads(data: xr.Dataset, fields: Sequence[str]) -> list[str]:
-    """Return the heads of the columns that ``split_cells`` fills."""
-    heads = [_broken(words_of(data, field)) for field in split_fields(data, fields)]
-    placed = placement_fields(data, fields)
-    if not placed:
-        return heads
-    places = f"{placement_title(data)}\n{placement_head(data, fields)}"
-    if len(placed) > 3:  # four on one line would make the table wide
-        places = places.replace("\n", " ", 1).replace(" x ", " x\n", 1)
-    return [*heads, places]
-
-
-def placed_heads(data: xr.Dataset, fields: Sequence[str]) -> list[str]:
-    """Return the heads of ``split_cells``; the last is that of the placement, or empty."""
-    heads = split_heads(data, fields)
-    return heads if placement_fields(data, fields) else [*heads, ""]
-
-
-def _broken(head: str) -> str:
-    """Return the head of a narrow column on several lines.
-
-    >>> _broken("microbatch"), _broken("ring size"), _broken("tp")
-    ('micro-\\nbatch', 'ring\\nsize', 'tp')
-    """
-    if head.startswith("micro") and len(head) > LONG:
-        return head.replace("micro", "micro-\n", 1)
-    return head.replace(" ", "\n")
-
-
-def split_cells(row: xr.Dataset, fields: Sequence[str]) -> list[str]:
-    """Return a plan's split and placement, one cell each; a dash for fields its split lacks."""
-    own = used_fields(row)
-    cells = [said_of(row, f) if f in own else "-" for f in split_fields(row, fields)]
-    placed = placement_fields(row, fields)
-    return [*cells, placement_words(row, fields)] if placed else cells

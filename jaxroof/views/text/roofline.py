@@ -7,6 +7,7 @@ import numpy as np
 import xarray as xr
 from rich.table import Table
 
+from jaxroof.analyses import roofline_reading as roofs
 from jaxroof.analyses.roofline_reading import (
     PHYSICAL,
     TIMES,
@@ -27,15 +28,40 @@ from jaxroof.analyses.roofline_reading import (
     turn_words,
 )
 from jaxroof.errors import listing
+from jaxroof.estimators.book.common import DTYPES
 from jaxroof.units import size
 from jaxroof.views.text.compare import times
 from jaxroof.views.text.layout import evenly
+from jaxroof.views.text.said import REPORT, Page, Said, title, usual
 from jaxroof.views.text.tables import plain_table
 
 BINDS = {"compute": "arithmetic", "memory": "memory", "link": "links"}
 FEW = 4  # most cases for which a table has the additional columns
 TIE = 1e-9  # times with a smaller relative difference count as equal
 SHARE = "share of peak"
+HOW_TO_KEEP = "Draw it with -o roofline.png (.svg, .pdf); -o FILE.nc, .csv or .json keeps it."
+
+
+def answer(data: xr.Dataset, page: Page = REPORT) -> Iterator[Said]:
+    """Yield what limits an operator at a shape, or along a sweep."""
+    sweep = roofs.sweep_dimension(data) is not None
+    yield from title(f"{data.attrs['title']}{_on(data)}")
+    if not roofs.is_roofline(data):
+        yield from usual(str(data.attrs["about"]))
+        yield from usual(plain_sweep_table(data) if sweep else result_table(data))
+        return
+    yield from usual(*(sweep_sentences(data) if sweep else shape_sentences(data)))
+    yield from usual(sweep_table(data, page.most) if sweep else result_table(data))
+    if sweep and not page.kept:
+        yield from usual(HOW_TO_KEEP)
+
+
+def _on(data: xr.Dataset) -> str:
+    """Return the machine or the number format of one case, or how many cases there are."""
+    names = [name for name, _ in roofs.cases(data) if name]
+    if len(names) == 1:
+        return f" {'in' if names[0].partition(',')[0] in DTYPES else 'on'} {names[0]}"
+    return f", {len(names)} cases" if names else ""
 
 
 # ---- One shape ----------------------------------------------------------------------------------

@@ -17,7 +17,6 @@ class Page(NamedTuple):
     width: int = 10_000  # characters
     most: int = 20  # points of an axis, or sizes of a sweep
     every: bool = True  # parameters without a share of their own too
-    bars: bool = False  # drawn in characters: a report has a picture
     kept: bool = True  # the results are written or drawn already
 
 

@@ -1,6 +1,7 @@
 """Schedules side by side: the step time, idle time and memory of each."""
 
 import json
+from collections.abc import Iterator
 
 import numpy as np
 import xarray as xr
@@ -8,7 +9,9 @@ from rich.table import Table
 
 from jaxroof.errors import listing
 from jaxroof.units import percent, seconds, size
-from jaxroof.views.text.interval import LOW, interval_words, short_interval
+from jaxroof.views.text.interval import LOW, interval_sentence, interval_words, short_interval
+from jaxroof.views.text.plan import plan_line
+from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
 from jaxroof.views.text.tables import plain_table
 
 TIE = 1e-9  # step times with a smaller relative difference count as equal
@@ -31,6 +34,16 @@ GLOSSARY = (
 )
 SOON = (0, 1, 2, 4, 3, 5, 5, 6)  # removal order of the columns, largest first; 0 stays
 GB = 1e9
+
+
+def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
+    """Yield the best schedule, what it gains and needs, and all of them in a table."""
+    yield from title(str(data.attrs.get("title", "")))
+    yield from usual(plan_line(data))
+    yield from usual(*schedule_sentences(data))
+    yield from quiet(schedules_table(data))
+    yield from usual(GLOSSARY, closed_form_sentence(data))
+    yield from verbose(interval_sentence(data))
 
 
 def rows(data: xr.Dataset) -> list[tuple[str, xr.Dataset]]:

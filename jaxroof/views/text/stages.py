@@ -1,13 +1,23 @@
 """A pipeline by stage: the work, idle time and memory of each."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import xarray as xr
 from rich.table import Table
 
 from jaxroof.units import percent, seconds, size
+from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual
 from jaxroof.views.text.tables import plain_table
 
 TIMES = {"forward": "forward", "backward": "backward", "send": "send", "sync": "sums\nleft"}
+
+
+def answer(data: xr.Dataset, page: Page = REPORT) -> Iterator[Said]:
+    """Yield which stage idles most, which needs most, and all of them."""
+    yield from title(str(data.attrs.get("title", "")))
+    yield from usual(stage_sentence(data))
+    yield from quiet(stage_table(data))
 
 
 def stage_table(data: xr.Dataset) -> Table:

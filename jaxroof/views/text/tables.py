@@ -1,4 +1,4 @@
-"""Tables of plans."""
+"""Results as texts, and tables of grids."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -10,74 +10,25 @@ from rich.console import JustifyMethod
 from rich.table import Table
 
 from jaxroof.analyses.result_metadata import (
-    head_of,
     headlines,
     need_of,
-    parts_of,
-    roles,
     unit_of,
 )
 from jaxroof.units import percent, seconds, size
 from jaxroof.views.text.interval import LOW, short_interval
 from jaxroof.views.text.layout import PlainTable, evenly
 from jaxroof.views.text.plan import (
-    placed_heads,
     placement_head,
     placement_title,
     placement_words,
-    placements_differ,
     plan_fields,
     plan_words,
-    split_cells,
 )
 
 
 def plain_table(title: str | None = None) -> PlainTable:
     """Return an empty table in the common style."""
     return PlainTable(title)
-
-
-def plans_table(data: xr.Dataset, limit: float) -> Table:
-    """Return plans in their order: split, results, need, and the parts of what is optimised."""
-    table, fields = plain_table(), plan_fields(data)
-    *degrees, placement = placed_heads(data, fields)
-    table.add_numbers("#", *degrees)
-    rows = [data.isel(plan=place) for place in range(data.sizes["plan"])]
-    if placement:
-        table.add_numbers(placement, optional=0 if placements_differ(rows, fields) else 4)
-    for head, optional in _result_heads(data, limit):
-        table.add_numbers(head, optional=optional)
-    aim = str(roles(data)["objective"])
-    parts = parts_of(data, aim)
-    table.add_numbers(*(f"{head_of(data, part)}\n%" for part in parts), optional=5)
-    for place, row in enumerate(rows, 1):
-        cells, whole = split_cells(row, fields), float(row[aim])
-        shares = [_share(float(row[part]) / whole) for part in parts]
-        table.add_row(str(place), *cells, *_result_cells(row, limit), *shares)
-    return table
-
-
-def _result_heads(data: xr.Dataset, limit: float) -> list[tuple[str, int]]:
-    """Return the heads of what ``_result_cells`` returns; those of large numbers leave first."""
-    need = need_of(data)
-    if TRAINED in data:
-        memory = f"memory of\n{size(limit, 'B')}"
-        return [("step\ntime", 0), ("samples\n/s", 3), ("MFU\n%", 2), (memory, 1)]
-    found = [(head_of(data, name), 2 * place) for place, name in enumerate(headlines(data))]
-    full = [(f"{head_of(data, need)} of\n{size(limit, unit_of(data, need))}", 1)] if need else []
-    return [*found, *full]
-
-
-TRAINED = "throughput"  # a result of a training step, whose table has its own units
-
-
-def _result_cells(row: xr.Dataset, limit: float) -> list[str]:
-    need = need_of(row)
-    full = [filled(float(row[need]), limit, unit_of(row, need))] if need else []
-    if TRAINED not in row:
-        return [*(amount(float(row[n]), unit_of(row, n)) for n in headlines(row)), *full]
-    time, rate = seconds(float(row.step_time)), f"{float(row.throughput):.5g}"
-    return [time, rate, f"{100 * float(row.mfu):.1f}", *full]
 
 
 def filled(memory: float, limit: float, unit: str = "B") -> str:
@@ -89,10 +40,6 @@ def filled(memory: float, limit: float, unit: str = "B") -> str:
     return f"{size(memory, unit)} {percent(memory / limit):>5}"
 
 
-def _share(part: float) -> str:
-    return "-" if part == 0 else "<0.1" if part < 0.0005 else f"{100 * part:.1f}"
-
-
 def amount(value: float, unit: str) -> str:
     """Return a result with four digits and its unit.
 
@@ -102,33 +49,6 @@ def amount(value: float, unit: str) -> str:
     if unit == "day":
         return f"{value:.4g} days"
     return seconds(value) if unit == "s" else size(value, unit)
-
-
-def sizes_table(rows: Sequence[dict[str, Any]], fields: Sequence[str]) -> Table:
-    """Return one row per cluster size: its best plan and the scaling efficiency."""
-    some = next((row["best"] for row in rows if row["best"] is not None), xr.Dataset())
-    table, (*split, placement) = plain_table(), placed_heads(some, fields)
-    table.add_numbers("gpus")
-    table.add_numbers("plans", "fit", optional=6)
-    table.add_numbers(*split)
-    table.add_numbers(*filter(None, [placement]), optional=5)
-    table.add_numbers("step\ntime")
-    for number, header in ((4, "samples\n/s"), (3, "MFU\n%"), (2, "memory"), (1, "scaling\n%")):
-        table.add_numbers(header, optional=number)
-    first = next((r for r in rows if r["best"] is not None), None)
-    for row in rows:
-        counts = [f"{row['gpus']:,}", f"{row['legal']:,}", f"{row['feasible']:,}"]
-        if row["best"] is None or first is None:
-            table.add_row(
-                *counts, *["-"] * (len(split) + bool(placement)), "nothing fits", *["-"] * 4
-            )
-            continue
-        best, limit = row["best"], row["limit"]
-        each = float(best.throughput) / row["gpus"]
-        base = float(first["best"].throughput) / first["gpus"]
-        cells = [*split_cells(best, fields), *_result_cells(best, limit)]
-        table.add_row(*counts, *cells, f"{100 * each / base:.1f}")
-    return table
 
 
 def grid_table(data: xr.Dataset, most: int = 10) -> Table | None:
@@ -206,6 +126,18 @@ def _plan_columns(best: xr.Dataset, shown: str) -> dict[str, Callable[[xr.Datase
 
 def _number(name: str, point: xr.Dataset) -> str:
     return f"{float(point[name]):.5g}"
+
+
+def per_run(data: xr.Dataset, name: str, value: float) -> str:
+    """Return a result with its unit; a time is given per unit of its work.
+
+    >>> data = xr.Dataset({"step_time": ((), 2.0, {"units": "s"})}, attrs={"roles": "-"})
+    >>> per_run(data, "step_time", 2.0)
+    '2 s a step'
+    """
+    run = name.removesuffix("_time").replace("_", " ")
+    said = amount(value, unit_of(data, name))
+    return f"{said} a {run}" if name.endswith("_time") else said
 
 
 def thinned(size: int, most: int) -> list[int]:

@@ -1,40 +1,57 @@
 """Results under uncertain inputs: quantiles, the plan to commit to, what to measure first."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import xarray as xr
-from rich.table import Table
 
 from jaxroof.analyses.result_metadata import need_of, unit_of
 from jaxroof.errors import listing
 from jaxroof.units import seconds, size
-from jaxroof.views.text.plan import (
-    placed_heads,
-    placed_words,
-    placements_differ,
-    plan_fields,
-    split_cells,
-)
-from jaxroof.views.text.tables import amount, plain_table
-from jaxroof.views.text.uncertain_inputs import digits, first_to_last
+from jaxroof.views.text.layout import PlainTable, Shown
+from jaxroof.views.text.plan import glossary, placed_words, plan_columns
+from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual
+from jaxroof.views.text.tables import amount
 
-COSTS = ("cost %,\naverage", "worst\n5 %")  # of committing to a plan
+COSTS = (
+    ("cost %,\naverage", "regret_mean"),
+    ("worst\n5 %", "regret_worst"),
+)  # of committing to a plan
 WORTH = 1e-4  # smallest share of the time that is worth a measurement
 ROUNDING = 1e-9  # of a result
 SHOWN = (0.05, 0.5, 0.95)  # quantiles that even a narrow table shows
 ROUGH = 0.02  # beyond 0 and 1, from which shares of few draws are called rough
 LITTLE = 0.01  # share of the variance below which an input does not matter
+PLANS = 5  # of the table, unless asked otherwise
 
 
-def bands_table(data: xr.Dataset) -> Table:
+def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
+    """Yield the quantiles, the plan to commit to, and what to measure first.
+
+    Attributes say how far measured runs ``spread``, and how many plans have a row (``top``).
+    """
+    spread, most = spread_sentence(data), int(data.attrs.get("top", PLANS))
+    yield from title(str(data.attrs.get("title", "")))
+    if "gpus" in data.sizes:
+        yield from usual(*sizes_sentences(data), spread)
+        yield from quiet(sizes_table(data))
+    else:
+        yield from quiet(*sentences(data))
+        yield from usual(spread)
+        if float(data["feasible_share"]) > 0:
+            yield from usual(bands_table(data), plans_table(data, most))
+    yield from usual(glossary(data), inputs_table(data))
+
+
+def bands_table(data: xr.Dataset) -> PlainTable:
     """Return the quantiles of each draw's best, and of the plan best at the current values."""
-    table, aim = plain_table(), str(data.attrs["objective"])
+    table, aim = PlainTable(), str(data.attrs["objective"])
     table.add_column(_named(aim), no_wrap=True)
     for share in data["quantile"].values:
         table.add_numbers(f"{100 * share:g} %", optional=0 if share in SHOWN else 2)
     for head, optional in {"mean": 1, "deviation": 3, "today": 0}.items():
         table.add_numbers(head, optional=optional)
-    rows = {aim: "best of each draw", f"{aim}_kept": "today's best, kept"}
-    for name, words in rows.items():
+    for name, words in {aim: "best of each draw", f"{aim}_kept": "today's best, kept"}.items():
         if name in data:
             share = _share_kept(data)
             if name != aim and share < 1:
@@ -51,57 +68,65 @@ def _share_kept(data: xr.Dataset) -> float:
     return float(data.fits.sel(candidate=place)) if place > 0 else 1.0
 
 
-def plans_table(data: xr.Dataset, most: int) -> Table:
+def plans_table(data: xr.Dataset, most: int) -> PlainTable:
     """Return the plans that are best in some draw, and the cost of committing to each."""
-    table, fields = plain_table(), plan_fields(data)
-    told, need, (*degrees, placement) = _told(data), need_of(data), placed_heads(data, fields)
-    placed = placements_differ((data.isel(candidate=i) for i in told), fields)
-    sometimes = bool((data.fits.values[told] < 1).any())
-    table.add_numbers("#", *degrees)
-    if placement:
-        table.add_numbers(placement, optional=0 if placed else 4)
-    table.add_numbers("best in %\nof draws")
-    table.add_numbers(*(["fits\nin %"] if sometimes else []), optional=2)
-    table.add_numbers(*COSTS)
-    table.add_numbers(*filter(None, [need]), optional=3)
-    table.add_column("", no_wrap=True, optional=1)
+    told, need = _told(data), need_of(data)
     marks = {int(data.candidate_today): ["best today"]}
     marks.setdefault(int(data.candidate_committed), []).insert(0, "commit to it")
-    for i in told:
-        row = data.isel(candidate=i)
-        if i >= most and int(row.candidate) not in marks:
-            continue
-        cells = [str(int(row.candidate)), *split_cells(row, fields)]
-        cells += [digits(float(row.probability))]
-        cells += [digits(float(row.fits))] if sometimes else []
-        cells += [digits(float(row.regret_mean)), digits(float(row.regret_worst))]
-        cells += [amount(float(row[need]), unit_of(data, need))] if need else []
-        table.add_row(*cells, ",\n".join(marks.get(int(row.candidate), [])))
-    return table
+    rows = [data.isel(candidate=i) for i in told]
+    fits = [_share_column("fits\nin %", "fits", 2)] if (data.fits.values[told] < 1).any() else []
+    needs = Shown(need, lambda row: amount(float(row[need]), unit_of(data, need)), 3)
+    columns = [
+        Shown("#", lambda row: f"{int(row.candidate)}"),
+        *plan_columns(data, rows),
+        _share_column("best in %\nof draws", "probability"),
+        *fits,
+        *(_share_column(*cost) for cost in COSTS),
+        *([needs] if need else []),
+        Shown("", lambda row: ",\n".join(marks.get(int(row.candidate), [])), 1, "left"),
+    ]
+    shown = [r for i, r in zip(told, rows, strict=True) if i < most or int(r.candidate) in marks]
+    return PlainTable().add_rows(columns, shown)
 
 
-def sizes_table(data: xr.Dataset) -> Table:
+def _share_column(head: str, name: str, optional: int = 0) -> Shown:
+    return Shown(head, lambda row: digits(float(row[name])), optional)
+
+
+def sizes_table(data: xr.Dataset) -> PlainTable:
     """Return one row per cluster size: its quantiles, the plan to commit to, and its cost."""
-    table, fields, aim = plain_table(), plan_fields(data), str(data.attrs["objective"])
-    *degrees, placement = placed_heads(data, fields)
-    heads = {"gpus": 0, "5 %": 4, "median": 0, "95 %": 4, "today": 4, **dict.fromkeys(degrees, 0)}
-    heads |= {**({placement: 3} if placement else {}), "best\nin %": 2, **dict.fromkeys(COSTS, 1)}
-    for head, optional in heads.items():
-        table.add_numbers(head, optional=optional)
-    for point in _sizes(data):
-        counted = f"{int(point.gpus):,}"
-        if float(point.feasible_share) == 0:
-            table.add_row(counted, "-", "nothing fits", *["-"] * (len(table.columns) - 3))
-            continue
-        band = point[aim].sel(quantile=[0.05, 0.5, 0.95]).values
-        today = float(point[f"{aim}_today"])
-        cells = [_amount(data, float(v)) for v in band]
-        cells += [_amount(data, today) if np.isfinite(today) else "-"]
-        plan = committed_plan(point)
-        shares = ("probability", "regret_mean", "regret_worst")
-        told = [digits(float(plan[name])) for name in shares]
-        table.add_row(counted, *cells, *split_cells(plan, fields), *told)
-    return table
+    aim, points = str(data.attrs["objective"]), _sizes(data)
+    plans = [committed_plan(point) for point in points if float(point.feasible_share) > 0]
+
+    def quantile(head: str, share: float, optional: int) -> Shown:
+        return Shown(head, lambda row: _amount(data, float(row[aim].sel(quantile=share))), optional)
+
+    def today(row: xr.Dataset) -> str:
+        value = float(row[f"{aim}_today"])
+        return _amount(data, value) if np.isfinite(value) else "-"
+
+    def of_plan(column: Shown) -> Shown:
+        return column._replace(cell=lambda row: column.cell(committed_plan(row)))
+
+    plan = [
+        *plan_columns(data, plans, 3),
+        _share_column("best\nin %", "probability", 2),
+        *(_share_column(*cost, 1) for cost in COSTS),
+    ]
+    columns = [
+        Shown("gpus", lambda row: f"{int(row.gpus):,}"),
+        quantile("5 %", 0.05, 4),
+        quantile("median", 0.5, 0),
+        quantile("95 %", 0.95, 4),
+        Shown("today", today, 4),
+        *map(of_plan, plan),
+    ]
+
+    def instead(row: xr.Dataset) -> list[str]:
+        none = float(row.feasible_share) == 0
+        return [f"{int(row.gpus):,}", "-", "nothing fits"] if none else []
+
+    return PlainTable().add_rows(columns, points, instead)
 
 
 def _sizes(data: xr.Dataset) -> list[xr.Dataset]:
@@ -265,3 +290,54 @@ def _amount(data: xr.Dataset, value: float) -> str:
 
 def _percent(share: float) -> str:
     return f"{digits(share)} %"
+
+
+# ---- Inputs -------------------------------------------------------------------------------------
+
+
+def inputs_table(data: xr.Dataset) -> PlainTable:
+    """Return one row per uncertain input, those that move the result most first."""
+    table, sizes = PlainTable(), "gpus" in data.sizes
+    table.add_column("uncertain\ninput", no_wrap=True)
+    table.add_column("drawn from")
+    table.add_numbers("today", optional=1)
+    parts = data.sobol_total if sizes else xr.concat([data.sobol_first, data.sobol_total], "gpus")
+    heads = [f"% on\n{int(n):,}" for n in data.gpus.values] if sizes else []
+    table.add_numbers(*(heads or ("by itself\n%", "in all\n%")))
+    names = short_names([str(path) for path in data.parameter.values])
+    for i in first_to_last(data):
+        row, shares = data.isel(parameter=i), parts.isel(parameter=i).values
+        today = size(float(row.parameter_today), str(row.units.values))
+        cells = [names[i], str(row.drawn_from.values), today]
+        table.add_row(*cells, *(digits(float(share)) for share in shares))
+    return table
+
+
+def short_names(paths: list[str]) -> list[str]:
+    """Return the last part of each path, or the whole path if two last parts are the same.
+
+    >>> short_names(["system.nics", "system.fast_latency"]), short_names(["a.x", "b.x", "a.y"])
+    (['nics', 'fast_latency'], ['a.x', 'b.x', 'y'])
+    """
+    ends = [path.rpartition(".")[2] for path in paths]
+    return [end if ends.count(end) == 1 else path for path, end in zip(paths, ends, strict=True)]
+
+
+def first_to_last(data: xr.Dataset) -> list[int]:
+    """Return the inputs sorted by their share of the variance over all points of a grid."""
+    total = data.sobol_total
+    mean = total.mean([d for d in total.dims if d != "parameter"]).values
+    return [int(i) for i in np.argsort(-mean, kind="stable")]
+
+
+def digits(share: float) -> str:
+    """Return a share in percent, without the sign; an estimate beyond an end is that end.
+
+    >>> digits(0.68262), digits(0.00041), digits(-1e-9), digits(1.09), digits(float("nan"))
+    ('68.3', '0.041', '0', '100', '-')
+    """
+    if not np.isfinite(share):
+        return "-"
+    share = min(max(share, 0.0), 1.0)
+    digits = 3 if share >= 0.01 else 2
+    return "0" if abs(share) < 5e-6 else f"{100 * share:.{digits}g}"

@@ -14,7 +14,7 @@ from jaxroof.estimators.mlp_pipeline.inputs import Inputs
 from jaxroof.estimators.mlp_pipeline.recipe import Profile, Recipe
 from jaxroof.views import plan_styles as styles
 from jaxroof.views.plots import select as choose
-from jaxroof.views.text import all_plans as splits
+from jaxroof.views.text import every_plan as splits
 from notebooks.mlp_steps import comparison, correlation
 
 SWEEPS = ROOT / "sweeps"

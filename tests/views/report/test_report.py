@@ -82,7 +82,7 @@ def plain(text: str) -> str:
 def test_it_says_what_the_command_prints(tmp_path, fitted):
     page = Parsed(page_of(tmp_path, fitted))
     words = plain(page.words.replace("\xa0", " "))
-    assert plain(fit_views.title(fitted)) in words
+    assert plain(fit_views.title_of(fitted)) in words
     assert plain(fit_views.answer_sentence(fitted)) in words
     for sentence in fit_views.assumption_sentences(fitted):
         assert plain(sentence) in words
@@ -136,7 +136,7 @@ def test_inputs_have_units_and_meanings(grid, page_of_grid):
 def test_several_results_have_a_table_of_contents(tmp_path, fitted, grid, page_of_grid):
     page = page_of(tmp_path, fitted, grid.assign_attrs(title="Two sizes"))
     links = re.findall(r'<a href="#([\w-]+)">([^<]+)</a>', page)
-    assert [text for _, text in links] == [html.escape(fit_views.title(fitted)), "Two sizes"]
+    assert [text for _, text in links] == [html.escape(fit_views.title_of(fitted)), "Two sizes"]
     assert all(f'id="{name}"' in page for name, _ in links)
     assert "<nav" not in page_of_grid
 

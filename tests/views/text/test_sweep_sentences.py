@@ -3,7 +3,7 @@
 import pytest
 
 import jaxroof as jr
-from jaxroof.views.text.search import sweep_sentences
+from jaxroof.views.text.sweep import sweep_sentences
 
 TIGHT, ROOMY = 60e9, 192e9
 

@@ -1,6 +1,6 @@
 """Every plan of a study in a table and in sentences: the best, the gaps, the refused plans."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import xarray as xr
@@ -34,12 +34,19 @@ from jaxroof.views.plan_styles import (
     styles_of,
     value_words,
 )
-from jaxroof.views.text.search import per_run
-from jaxroof.views.text.tables import amount, plain_table
+from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual
+from jaxroof.views.text.tables import amount, per_run, plain_table
 
 SHARES = {"communication_overhead": "links\n%", "idle_share": "idle\n%", "mfu": "MFU\n%"}
 TIE = 1e-9  # throughputs with a smaller relative difference count as equal
 MOST_POINTS = 30  # in a table
+
+
+def answer(data: xr.Dataset, page: Page = REPORT) -> Iterator[Said]:
+    """Yield the best plans of a study, and what was refused."""
+    yield from title(str(data.attrs.get("title", "")))
+    yield from usual(*plan_sentences(data))
+    yield from quiet(plan_table(data, page.most))
 
 
 def plan_table(data: xr.Dataset, most: int = 10) -> Table:

@@ -9,9 +9,8 @@ import xarray as xr
 
 from jaxroof.analyses.result_metadata import filled_paths
 from jaxroof.errors import listing
-from jaxroof.views.text.layout import PlainTable
-from jaxroof.views.text.least_memory import fields_of_sizes
-from jaxroof.views.text.plan import glossary
+from jaxroof.views.text.layout import PlainTable, Shown
+from jaxroof.views.text.plan import field_columns, glossary, shown_fields, used_fields
 from jaxroof.views.text.said import Said, quiet, title, usual
 
 NOTHING: Mapping[int, str] = MappingProxyType({})
@@ -19,25 +18,28 @@ MOST = 3  # sizes without a plan of which it is said why
 
 
 def table_of_sizes(
-    table: PlainTable, found: Sequence[xr.Dataset], none: Mapping[int, str]
+    words: str,
+    columns: Sequence[Shown],
+    found: Sequence[xr.Dataset],
+    none: Mapping[int, str],
+    own: Callable[[xr.Dataset], str],
 ) -> Iterator[Said]:
-    """Yield a table by size, its short names, and why other sizes have no plan."""
-    about = found[0].attrs
+    """Yield the first plan of each size in a table, why others have none, and the user's own."""
+    first, about = [one.isel(plan=0) for one in found], found[0].attrs
+    fields = [f for f in used_fields(first[0]) if any(f in shown_fields(one) for one in first)]
+    size = Shown("gpus", lambda row: f"{int(row.gpus):,}")
+    every = [size, *field_columns(first[0], fields), *columns]
     yield from title(f"{about['model']} on {about['system']}")
-    yield from quiet(table)
-    yield from usual(glossary(found[0], fields_of_sizes(found)))
-    for size in [*none][:MOST]:
-        yield from usual(f"On {size:,}: {none[size].removeprefix('plan: ')}.")
+    yield from quiet(PlainTable(f"{words}, by number of accelerators").add_rows(every, first))
+    yield from usual(glossary(found[0], fields))
+    for gpus in [*none][:MOST]:
+        yield from usual(f"On {gpus:,}: {none[gpus].removeprefix('plan: ')}.")
     if len(none) > MOST:
-        others = listing([f"{size:,}" for size in [*none][MOST:]])
+        others = listing([f"{gpus:,}" for gpus in [*none][MOST:]])
         yield from usual(f"None on {others} accelerators either.")
-
-
-def own_plans(found: Sequence[xr.Dataset], sentence: Callable[[xr.Dataset], str]) -> Iterator[Said]:
-    """Yield the place of the user's plan on every size where it is ranked."""
     for one in found:
         if "own" in one:
-            yield from usual(f"On {int(one.gpus):,}, y{sentence(one)[1:]}")
+            yield from usual(f"On {int(one.gpus):,}, y{own(one)[1:]}")
 
 
 def by_size(data: xr.Dataset) -> list[xr.Dataset]:

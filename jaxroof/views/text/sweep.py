@@ -1,0 +1,162 @@
+"""What is said of the results of a sweep: its best point, where nothing fits, and a grid."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import xarray as xr
+
+from jaxroof.analyses import roofline_reading as roofs
+from jaxroof.analyses.result_metadata import (
+    about,
+    headlines,
+    need_of,
+    objective_of,
+    rises,
+    unit_of,
+    words_of,
+)
+from jaxroof.errors import listing
+from jaxroof.views.text.interval import interval_sentence, interval_words
+from jaxroof.views.text.plan import glossary, plan_fields, plan_words
+from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
+from jaxroof.views.text.scaling_limits import limits_sentences
+from jaxroof.views.text.tables import amount, grid_table, per_run, tick
+
+TOO_LARGE, NO_LEGAL_PLAN = 1, 2  # values of the flag `reason`
+
+
+def answer(data: xr.Dataset, page: Page = REPORT) -> Iterator[Said]:
+    """Yield the headline result of a grid, or all results of a point."""
+    from jaxroof.views.text import roofline
+
+    yield from title(str(data.attrs.get("title", "")))
+    if not (data.sizes or ("step_time" in data and "feasible" in data)):
+        yield from usual(*(roofline.shape_sentences(data) if roofs.is_roofline(data) else ()))
+        yield from quiet(roofline.result_table(data))
+        yield from usual(*sweep_sentences(data))
+        return
+    count, *found = sweep_sentences(data)
+    yield from usual(*found)
+    grid = grid_table(data, page.most)
+    yield from quiet(*([] if grid is None else [grid]))
+    yield from usual(glossary(data) if "plans_feasible" in data else "")
+    yield from verbose(interval_sentence(data))
+    yield from usual(count)
+
+
+def sweep_sentences(data: xr.Dataset) -> list[str]:
+    """Return the size of a grid, its range, and where nothing fits and why."""
+    best = data.isel(rank=0) if "rank" in data.sizes else data
+    points = int(np.prod(list(best.sizes.values()), initial=1))
+    aim = next(iter(headlines(best)), "")
+    if not objective_of(best) or not aim or "feasible" not in best:
+        return [f"{_points(points)}.", *limits_sentences(best)]
+    searched = "plans_legal" in best
+    counted = (
+        f", {int(data.attrs['combinations']):,} combinations of plan and point weighed"
+        if searched
+        else ""
+    )
+    said = [f"{_points(points)}{counted}."]
+    value, feasible = xr.broadcast(best[aim], best.feasible)
+    if feasible.values.any():
+        said.append(_range(best, aim, value.where(feasible)))
+    if not feasible.values.all():
+        said.append(_unfit(best, feasible.values) if searched else _refused(best, feasible.values))
+    return said
+
+
+def _range(best: xr.Dataset, aim: str, value: xr.DataArray) -> str:
+    """Return the best of a grid, its plan and its position, and the ratio of the worst to it."""
+    more = rises(best, aim)
+    values = -value.values if more else value.values
+    index = map(int, np.unravel_index(np.nanargmin(values), values.shape))
+    at = dict(zip(value.dims, index, strict=True))
+    first, last = float(value[at]), -float(np.nanmin(-values))
+    fields = plan_fields(best)
+    plan = f", {plan_words(best.isel(at))}" if fields else ""
+    where = ", ".join(f"{dim} {tick(best, dim, i)}" for dim, i in at.items())
+    between = interval_words(best.isel(at)) if aim == "step_time" else ""
+    told = f"{per_run(best, aim, first)}{between}{plan}"
+    told += f" at {where}" if where else ""
+    if values.size == 1:
+        return f"{told[0].upper()}{told[1:]}."
+    time = unit_of(best, aim) == "s"
+    name = "Fastest" if time else "Most" if more else "Least"
+    if np.isfinite(values).sum() == 1:
+        return f"{name}: {told}; no other point is feasible."
+    if time:
+        far = f"the slowest feasible point takes {last / first:.3g} times as long"
+    else:
+        times = f"{abs(last) / first:.3g} times as much" if first else f"{abs(last):.3g}"
+        far = f"the worst feasible point has {times}"
+    return f"{name}: {told}; {far}."
+
+
+def _points(count: int) -> str:
+    return "1 point" if count == 1 else f"{count:,} points"
+
+
+def _unfit(best: xr.Dataset, feasible: np.ndarray) -> str:
+    """Return at how many points of a search nothing fits, the least need, and what is missing."""
+    need = need_of(best)
+    known = [name for name in (f"{need}_least", f"{need}_missing") if name in best]
+    _, reason, *amounts = xr.broadcast(best.feasible, best.reason, *(best[name] for name in known))
+    least = missing = ""
+    if amounts and np.isfinite(amounts[0].values[~feasible]).any():
+        smallest = float(np.nanmin(amounts[0].values[~feasible]))
+        least = f"; the smallest needs {_needed(best, smallest)}"
+    if len(amounts) > 1:
+        missing = _missing(best, amounts[1], (reason == TOO_LARGE).values & ~feasible)
+    empty = int(np.sum(reason.values[~feasible] == NO_LEGAL_PLAN))
+    none = f"; at {empty:,} of them no plan is legal" if empty else ""
+    flags = str(about(best, "reason").get("flag_meanings", "")).split()
+    for flag, name in enumerate(flags[NO_LEGAL_PLAN + 1 :], NO_LEGAL_PLAN + 1):
+        there = (reason == flag).values & ~feasible
+        if there.any():
+            lacks = xr.broadcast(best.feasible, best[f"{name}_missing"])[1].values[there].min()
+            by = amount(float(lacks), unit_of(best, f"{name}_missing"))
+            most = f"{words_of(best, name)} excludes most, the nearest plan by {by} or more"
+            none += f"; at {int(there.sum()):,} of them {most}"
+    said = f"No plan fits at {int((~feasible).sum()):,} of {feasible.size:,} points{least}{none}."
+    return f"{said}{missing}"
+
+
+def _needed(data: xr.Dataset, value: float) -> str:
+    """Return an amount of the need, with the counted noun if it has no unit."""
+    need = need_of(data)
+    unit = unit_of(data, f"{need}_least")
+    return f"{amount(value, unit)} {words_of(data, need)}" if unit == "1" else amount(value, unit)
+
+
+def _missing(best: xr.Dataset, missing: xr.DataArray, unfit: np.ndarray) -> str:
+    """Return the missing capacity at the points where nothing fits: least and most."""
+    if not unfit.any():
+        return ""
+    lacks = np.where(unfit, missing.values, np.nan)
+    unit = unit_of(best, f"{need_of(best)}_missing")
+
+    def said(position: int) -> str:
+        index = map(int, np.unravel_index(position, lacks.shape))
+        at = ", ".join(f"{d} {tick(best, d, i)}" for d, i in zip(missing.dims, index, strict=True))
+        amounts = amount(float(lacks.flat[position]), unit)
+        return f"{amounts} at {at}" if at else amounts
+
+    least, most = int(np.nanargmin(lacks)), int(np.nanargmax(lacks))
+    if least == most:
+        return f" Missing there: {said(least)}."
+    return f" Missing: {said(least)}, to {said(most)}."
+
+
+def _refused(best: xr.Dataset, feasible: np.ndarray) -> str:
+    """Return how many points of a table each verdict refuses."""
+    verdicts = [n for n in best.data_vars if best[n].dtype == bool and n != "feasible"]
+    counts = {
+        best[n].attrs.get("long_name", n): int(
+            np.sum(~xr.broadcast(best.feasible, best[n])[1].values)
+        )
+        for n in verdicts
+    }
+    broken = [f'"{words}" fails at {count:,}' for words, count in counts.items() if count]
+    unfit = f"{int((~feasible).sum()):,} of {feasible.size:,} points"
+    return f"{unfit} are not feasible: {listing(broken)}."
