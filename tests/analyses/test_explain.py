@@ -31,13 +31,13 @@ from jaxroof.records import checked, get_at, replace_at
 from jaxroof.views import plots
 from jaxroof.views.plots.tornado import COLOURS
 from jaxroof.views.text.explain import (
-    bars_table,
+    explain_sentences,
     parameter_rows,
     percent,
     range_words,
+    slopes_table,
     with_capacity,
 )
-from jaxroof.views.text.explain import explain_sentences
 
 GPUS, BATCH = 64, 256
 PLANS = {  # of each split, with slow and fast links in use and syncs that show
@@ -254,7 +254,7 @@ def test_bars_are_drawn_the_largest_first_and_ties_to_both_sides():
     assert all(path.startswith("system.") for path, _ in parameter_rows(told))
     tied = told.copy(deep=True)
     tied["tie"][0], tied["elasticity_below"][0] = True, -0.25
-    slope, share = (list(bars_table(tied).columns[n].cells) for n in (2, 3))
+    slope, share = (list(slopes_table(tied).columns[n].cells) for n in (2, 3))
     assert any("(1 % less: +0.25 %)" in str(cell) for cell in slope)
     assert any("\nto 25 %" in str(cell) for cell in share)
 

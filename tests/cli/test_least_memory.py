@@ -124,7 +124,8 @@ def test_tables_fit_80_columns() -> None:
     data = jr.least_memory(**asked, gpus=48, top=40, where="rc<=1,pp>1")
     page = Console(width=80, record=True, file=io.StringIO())
     page.print(views.plans_table(data))
-    page.print(views.sizes_table([data, data]))
+    for one in views.answer_of_sizes([data, data]):
+        page.print(one.piece)
     lines = page.export_text().splitlines()
     assert max(map(len, lines)) <= 80
     assert all(name in " ".join(lines) for name in ("dp", "tp", "pp", "HBM", "gpus"))

@@ -41,7 +41,7 @@ def test_a_toy_of_two_pools_is_ranked_placed_and_refused(jaxroof) -> None:
     assert f"plans that fit: {best}, cost {float(found.cost[0]):.4g} s" in said.words
     assert "cache of" in said.words
     assert "Where the cost goes: prefill" in said.words
-    assert "The rules of the split dropped pools with idle ranks" in said.words
+    assert "The rules dropped pools with idle ranks" in said.words
     fits = int(found.plans_feasible)
     assert f"place {int(found.own_place):,} of the {fits:,} plans that fit" in said.words
     assert json.loads(str(found.own_plan.values)) == {"prefill": 2, "decode": 4, "batch": 8}

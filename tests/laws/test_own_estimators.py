@@ -12,8 +12,8 @@ from rich.console import Console
 import jaxroof as jr
 from jaxroof.errors import InputError
 from jaxroof.views import plots
-from jaxroof.views.text import every_plan as splits
 from jaxroof.views.text import elasticities, tables
+from jaxroof.views.text import every_plan as splits
 from jaxroof.views.text import explain as explained
 from jaxroof.views.text import sweep as words
 from jaxroof.views.text.explain import best_sentence, explain_sentences
@@ -226,7 +226,7 @@ def test_it_is_explained(names):
     table = printed(explained.binding_table(found.operations))
     assert ("bytes that move" in table) == names.parts
     assert (
-        printed(explained.bars_table(found.elasticities), explained.steps_table(found.steps))
+        printed(explained.slopes_table(found.elasticities), explained.steps_table(found.steps))
         if (names.need)
         else True
     )

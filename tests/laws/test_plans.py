@@ -94,7 +94,7 @@ def test_a_search_weighs_both_exchanges_and_names_the_one() -> None:
     assert json.loads(str(best.own_plan.values))["exchange"] == EXCHANGES.index("ring")
     assert "cp 16 cx ring" in plan_sentence(best.isel(plan=0))
     fit = jr.fit(**LONG, global_batch=128, gpus=16384, plan={"tp": 8, "cp": 16, "pp": 16})
-    assert "cx ring" in title(fit)
+    assert "cx ring" in title_of(fit)
 
 
 @pytest.mark.parametrize(("own", "given"), [("tp=8,pp=2", 0), ("tp=8,pp=2,off=1", 1)])

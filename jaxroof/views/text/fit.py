@@ -39,6 +39,12 @@ WIDTHS = ("weight_bytes", "gradient_bytes", "master_bytes", "moment_bytes")
 KEPT = {"zero_stage", "recompute", "offload_optimizer"}  # of a plan, beside its split
 GB = 1e9
 SHOWN = 5e-5  # parts of a step that are less are a dash
+LEGEND = (
+    "Activations stay until the backward pass; momentary is the largest of what lives for a moment "
+    "(logits, the backward pass of a layer, exchanged tokens); buffers are workspaces, "
+    "placeholders and gathered weights; reserved and device have "
+    "fragmentation, context and communicators too."
+)
 COST = "Step: the step time with the change, as a search has it, and what that is more than now."
 
 
@@ -53,6 +59,7 @@ def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
     if changes_of(data):
         yield from usual(changes_table(data), price_sentence(data))
         yield from verbose(COST)
+    yield from verbose(LEGEND)
     yield from verbose(*assumption_sentences(data))
 
 

@@ -207,11 +207,13 @@ def sizes_table(found: Sequence[LegalPlans]) -> PlainTable:
         Shown("plans", lambda one: f"{one.legal:,}", 6),
         Shown("fit", lambda one: f"{one.feasible:,}", 6),
     ]
-    plans = [*plan_columns(best[0], best, 5), *result_columns(best[0], None)] if best else []
-    columns = [*counts, *map(of_best, plans), Shown("scaling\n%", scaling, 1)]
+    plans = plan_columns(best[0], best, 5) if best else []
+    results = result_columns(best[0], None) if best else [Shown("best", lambda one: "")]
+    columns = [*counts, *map(of_best, [*plans, *results]), Shown("scaling\n%", scaling, 1)]
 
     def nothing(one: LegalPlans) -> list[str]:
-        return [] if one.best else [*(count.cell(one) for count in counts), "nothing fits"]
+        told = [*(count.cell(one) for count in counts), *["-"] * len(plans), "nothing fits"]
+        return [] if one.best else told
 
     return PlainTable().add_rows(columns, found, nothing)
 
