@@ -118,32 +118,21 @@ def _finish(
             done.add(number)
             points += layout.points(number)
         if elsewhere is not None and len(done) < layout.count:
-            _await(elsewhere(path, layout, missing), asked, layout, done, progress)
-        sums = _whole([line["sums"] for line in ledger.record(path).values()])
+            told = progress or (lambda *_: None)
+            told(points, asked.points)
+            with contextlib.closing(elsewhere(path, layout, missing)) as finished:
+                for number in finished:
+                    done.add(number)
+                    points += layout.points(number)
+                    told(points, asked.points)
+        whole = added(line["sums"] for line in ledger.record(path).values())
+        sums = {name: json.dumps(value) for name, value in whole.items()}
         zarr_store.finalise(path, {**sums, **asked.about}, without=SHOWN_AS)
     except (KeyboardInterrupt, MemoryError, RuntimeError) as error:
         said = f"{len(done)} of {layout.count} chunks are finished; run again to continue"
         if isinstance(error, KeyboardInterrupt):
             raise KeyboardInterrupt(said) from None
         raise out_of_memory(error, said, os.fspath(path)) from None
-
-
-def _await(
-    finished: Generator[int],
-    asked: SweepJob,
-    layout: Layout,
-    done: set[int],
-    progress: Progress | None,
-) -> None:
-    """Add the chunks that other processes finish to those that are done."""
-    points = sum(layout.points(number) for number in done)
-    told = progress or (lambda *_: None)
-    told(points, asked.points)
-    with contextlib.closing(finished):
-        for number in finished:
-            done.add(number)
-            points += layout.points(number)
-            told(points, asked.points)
 
 
 def evaluated_pieces(
@@ -181,14 +170,9 @@ def _evaluated(
     """Return the results of one chunk, and its share of the attributes that add up over chunks."""
     axes = tuple(axis.part(part[axis.name]) for axis in asked.axes)
     if asked.every is not None:
-        data = every_plan.evaluate_plans(
-            asked.estimator,
-            asked.every,
-            asked.recipe,
-            axes[0],
-            part[every_plan.DIMENSION],
-            progress=progress,
-        )
+        plans = part[every_plan.DIMENSION]
+        arguments = (asked.estimator, asked.every, asked.recipe, axes[0], plans)
+        data = every_plan.evaluate_plans(*arguments, progress=progress)
         return data.assign_attrs(asked.about), {}
     if not asked.searched:
         arguments = (asked.estimator, asked.inputs, asked.recipe)
@@ -225,16 +209,7 @@ def added(sums: Iterable[Sums]) -> Sums:
     refused: Counter[str] = Counter()
     for some in searched:
         refused.update(some["refused"])
-    return {"combinations": sum(some["combinations"] for some in searched), "refused": refused}
-
-
-def _whole(sums: Iterable[Sums]) -> dict[str, str]:
-    """Return the attributes of the whole sweep that add up over its chunks."""
-    whole = added(sums)
-    if not whole:
-        return {}
-    combinations, refused = whole["combinations"], whole["refused"]
-    return {"refused": json.dumps(refused), "combinations": str(combinations)}
+    return {"refused": refused, "combinations": sum(some["combinations"] for some in searched)}
 
 
 def evaluate_sweep(asked: SweepJob, progress: Progress | None = None) -> xr.Dataset:
