@@ -23,6 +23,7 @@ DAYS = "training_days"  # rather than the time of a step, where both are there
 PANELS, LINES, MARKED = 6, 12, 24  # panels, lines of one, points up to which each is marked
 ROOM = 2.0  # how far below the first size that fits the axis begins
 FAR = 1e5  # ratio of the ends of an axis from which on it has powers of ten
+TIMES = ("s", "day")  # units of results of which less is better
 WIDE = 8.0  # ratio of values from which on an axis is logarithmic
 Line = tuple[str, np.ndarray]  # its name, its values (NaN: nothing fits)
 Panel = tuple[str, list[Line]]
@@ -61,9 +62,9 @@ def lines(data: xr.Dataset, value: str | None = None) -> Figure:
     title = choose.title(data, head[:1].upper() + head[1:])
     found = _finding(kept, value, along, each)
     made, cells = style.panels(title, found, len(parts), 3.6, sharey=True)
-    ideal = along == "gpus" and not rises(kept, value) and unit_of(kept, value) in ("s", "day")
+    ideal = along == "gpus" and not rises(kept, value) and unit_of(kept, value) in TIMES
     for axes, (name, drawn) in zip(cells, each, strict=True):
-        _panel(axes, kept, along, drawn, ideal)
+        _panel(axes, kept, along, drawn, ideal, across == "system" and len(drawn) > 2)
         axes.set_title(textwrap.fill(name, 48))
     _values(cells, kept, value, each)
     extra = [Line2D([], [], color=style.GREY, dashes=(6, 3), label="perfect scaling of the first")]
@@ -79,7 +80,9 @@ def _lines(part: xr.Dataset, value: str, along: str, across: str) -> list[Line]:
     return [(name, values.isel({across: i}).values) for i, name in enumerate(names)]
 
 
-def _panel(axes: Axes, data: xr.Dataset, along: str, drawn: list[Line], ideal: bool) -> None:
+def _panel(
+    axes: Axes, data: xr.Dataset, along: str, drawn: list[Line], ideal: bool, families: bool
+) -> None:
     """Draw the lines of one panel, hatch where none fits."""
     unordered, label = readable(data, along)
     raw = data[primary(data, along)]
@@ -95,7 +98,7 @@ def _panel(axes: Axes, data: xr.Dataset, along: str, drawn: list[Line], ideal: b
     shown = x[x >= start / ROOM] if along == "gpus" else x
     kept, names = np.isin(x, shown), [name for name, _ in drawn]
     for name, values in drawn:
-        look = style.line_style(names, name, families=len(names) > 2)
+        look = style.line_style(names, name, families=families)
         look |= {} if len(x) <= MARKED else {"marker": ""}
         axes.plot(x[kept], values[kept], label=name or "_", zorder=3, **look)
     if ideal:
@@ -160,8 +163,9 @@ def _finding(data: xr.Dataset, value: str, along: str, each: list[Panel]) -> str
     where = choose.label(data, along, int(order[at]))
     said = f"{amounts[best]} with {where}{f': {best}' if best else ''}"
     if amounts[worst] != amounts[best]:
-        ratio = f", {last[worst] / last[best]:.3g} times as long" if sign > 0 else ""
-        said += f"; {worst} {'takes' if ratio else 'has'} {amounts[worst]}{ratio}"
+        time = unit_of(data, value) in TIMES
+        ratio = f", {last[worst] / last[best]:.3g} times as long" if time else ""
+        said += f"; {worst} {'takes' if time else 'has'} {amounts[worst]}{ratio}"
     return said[:1].upper() + said[1:]
 
 
