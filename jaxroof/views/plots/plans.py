@@ -53,7 +53,8 @@ def plans(data: xr.Dataset) -> Figure:
     nothing fits the reason stands in place of the bar.
     Raises: InputError for data without results of plans, or with more than can be read.
     """
-    listed = next((dim for dim in ("plan", "rank") if data.sizes.get(dim, 0) > 1), "")
+    several = [dim for dim in data.sizes if data.sizes[dim] > 1]
+    listed = "plan" if "plan" in several else "rank" if several == ["rank"] else ""
     kept = data if listed else choose.best_plans(data)
     aim, need = (headlines(kept) or [objective_of(kept)])[0], need_of(kept)
     choose.check_has(kept, PICTURE, [aim])
