@@ -8,6 +8,7 @@ import numpy as np
 from jaxroof import schedules as pipelines
 from jaxroof.errors import InputError, refusal, shown, spelled, unknown
 from jaxroof.estimator import Column, Rows
+from jaxroof.records import Number, quantity, record
 from jaxroof.schedules.clock import Sends, VisitTimes
 from jaxroof.schedules.table import BACKWARD, FORWARD, IDLE, WEIGHT, Schedule, in_flight
 
@@ -91,6 +92,18 @@ def microbatches_of(inputs: Any) -> int:
 
 
 # ---- Side by side -------------------------------------------------------------------------------
+
+
+@record
+class ScheduledTimes:
+    """Times of one optimizer step under a schedule; those that differ by device are arrays."""
+
+    step_time: Number = quantity("s", "Time of one optimizer step.", headline=True)
+    throughput: Number = quantity("sequence/s", "Sequences trained on a second.", better="higher")
+    busy_time: Number = quantity("s", "Time in visits, and in sends that keep the device.")
+    bubble_time: Number = quantity("s", "Time that the device idles.")
+    bubble: Number = quantity("1", "Share of the step that the device idles.")
+    data_time: Number = quantity("s", "Time in data-parallel communication not hidden.")
 
 
 class Ran(NamedTuple):

@@ -15,6 +15,7 @@ from jaxroof.estimators.pipelines import (
     SCHEDULES,
     Ran,
     Run,
+    ScheduledTimes,
     check_chunks,
     check_pipeline,
     check_schedules,
@@ -95,26 +96,23 @@ def layer_reports(inputs: Inputs, recipe: Recipe) -> OrderedDict[str, LayerRepor
 
 
 def _report(operation: LayerOperation, inputs: Inputs) -> LayerReport:
-    forward, backward = timings(operation, inputs.system)
+    found: dict[str, Any] = {}
     work = operation.work
-    return LayerReport(
-        flops_forward=work.forward.flops,
-        flops_backward=work.backward.flops,
-        traffic_forward=work.forward.traffic,
-        traffic_backward=work.backward.traffic,
-        message_forward=sum((message.volume for message in operation.forward), 0.0),
-        message_backward=sum((message.volume for message in operation.backward), 0.0),
-        compute_forward=forward.compute,
-        compute_backward=backward.compute,
-        memory_forward=forward.memory,
-        memory_backward=backward.memory,
-        tensor_forward=forward.communication,
-        tensor_backward=backward.communication,
-        time_forward=sum(forward),
-        time_backward=sum(backward) + (sum(forward) if operation.recomputed else 0.0),
-        kept=work.kept,
-        weights=work.parameters * inputs.precision.weight,
-    )
+    again: Any = 0.0
+    sent = (operation.forward, operation.backward)
+    each = zip((FORWARD, BACKWARD), work[:2], sent, timings(operation, inputs.system), strict=True)
+    for way, done, messages, time in each:
+        found |= {
+            f"flops_{way}": done.flops,
+            f"traffic_{way}": done.traffic,
+            f"message_{way}": sum((message.volume for message in messages), 0.0),
+            f"compute_{way}": time.compute,
+            f"memory_{way}": time.memory,
+            f"tensor_{way}": time.communication,
+            f"time_{way}": sum(time) + again,
+        }
+        again = sum(time) if operation.recomputed else 0.0
+    return LayerReport(**found, kept=work.kept, weights=work.parameters * inputs.precision.weight)
 
 
 # ---- What each operation adds to a step ---------------------------------------------------------
@@ -195,19 +193,13 @@ def costs_under(inputs: Inputs, recipe: Recipe, routes: float, sends: Sends) -> 
 
 
 @record
-class ScheduledStep:
+class ScheduledStep(ScheduledTimes):
     """One optimizer step under a schedule; values that differ by device are arrays over devices.
 
     On each device, busy, bubble and data-parallel time sum to the step time. Weights, gradients,
     optimizer state and activations sum to the memory.
     """
 
-    step_time: Number = quantity("s", "Time of one optimizer step.", headline=True)
-    throughput: Number = quantity("sequence/s", "Sequences trained on a second.", better="higher")
-    busy_time: Number = quantity("s", "Time in visits, and in sends that keep the device.")
-    bubble_time: Number = quantity("s", "Time that the device idles.")
-    bubble: Number = quantity("1", "Share of the step that the device idles.")
-    data_time: Number = quantity("s", "Time in data-parallel communication not hidden.")
     memory: Number = quantity("B", "Memory that the device needs at most.")
     memory_weights: Number = quantity("B", "Memory of weights, all copies of them.")
     memory_gradients: Number = quantity("B", "Memory of weight gradients, all copies of them.")

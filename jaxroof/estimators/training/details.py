@@ -17,6 +17,7 @@ from jaxroof.estimators.pipelines import (
     SCHEDULES,
     Ran,
     Run,
+    ScheduledTimes,
     check_chunks,
     check_pipeline,
     check_schedules,
@@ -257,18 +258,12 @@ THIRD = 1.0 / 3.0  # of embedding and head: forward, gradient of the inputs, of 
 
 
 @record
-class ScheduledTraining:
+class ScheduledTraining(ScheduledTimes):
     """Times of one optimizer step under a schedule; those that differ by device are arrays.
 
     On each device, busy, bubble, data-parallel and update time sum to the step time.
     """
 
-    step_time: Number = quantity("s", "Time of one optimizer step.", headline=True)
-    throughput: Number = quantity("sequence/s", "Sequences trained on a second.", better="higher")
-    busy_time: Number = quantity("s", "Time in visits, and in sends that keep the device.")
-    bubble_time: Number = quantity("s", "Time that the device idles.")
-    bubble: Number = quantity("1", "Share of the step that the device idles.")
-    data_time: Number = quantity("s", "Time in data-parallel communication not hidden.")
     update_time: Number = quantity("s", "Time of the update of parameters and what else is once.")
 
 
