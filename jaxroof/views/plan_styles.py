@@ -14,16 +14,6 @@ ALONG = "configuration"
 DEGREES = {"data": "dp", "tensor": "tp", "context": "cp", "pipeline": "pp"}
 PIECES = {"microbatches": "micro-\nbatches", "microbatch": "micro-\nbatch"}
 ALONE = "one accelerator"
-STYLES = (  # of parallelism: the degrees above 1
-    ALONE,
-    "data",
-    "tensor",
-    "pipeline",
-    "data x tensor",
-    "data x pipeline",
-    "tensor x pipeline",
-    "data x tensor x pipeline",
-)
 
 
 class Point(NamedTuple):
@@ -138,23 +128,6 @@ def is_parallel(data: xr.Dataset) -> bool:
     )
 
 
-def split_in_words(data: xr.Dataset, position: int) -> str:
-    """Return a plan as its degrees above 1 in words, and its microbatches where it has stages.
-
-    >>> columns = {"data": [4], "tensor": [2], "pipeline": [2], "microbatches": [8]}
-    >>> split_in_words(xr.Dataset({n: (ALONG, v) for n, v in columns.items()}), 0)
-    '4 data x 2 tensor ranks x 2 stages, 8 microbatches'
-    """
-    found = {n: int(data[n].values[position]) for n in degrees(data)}
-    ranks = [f"{k} {n}" for n, k in found.items() if k > 1 and n != "pipeline"]
-    said = [" x ".join(ranks) + " ranks"] if ranks else []
-    stages = found.get("pipeline", 1)
-    said += [f"{stages} stages"] if stages > 1 else []
-    count = int(data.microbatches.values[position]) if "microbatches" in data else 0
-    more = f", {count} microbatch{'' if count == 1 else 'es'}" if count and stages > 1 else ""
-    return (" x ".join(said) or "1 device") + more
-
-
 def split_words(data: xr.Dataset, position: int) -> str:
     """Return a plan as its degrees, and its microbatches where it has stages or several.
 
@@ -168,15 +141,6 @@ def split_words(data: xr.Dataset, position: int) -> str:
     if count > 1 or (count and staged):
         said += f", {count} microbatch{'' if count == 1 else 'es'}"
     return said
-
-
-def front(data: xr.Dataset) -> np.ndarray:
-    """Return the plans that no other beats in both memory and throughput, the leanest first."""
-    held = fitting(data)
-    order = held[np.argsort(data.memory.values[held], kind="stable")]
-    rate = data.throughput.values[order]
-    before = np.maximum.accumulate(np.append(-np.inf, rate))[:-1]
-    return order[rate > before]
 
 
 def capacities(data: xr.Dataset) -> np.ndarray | None:

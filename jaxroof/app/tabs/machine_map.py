@@ -8,15 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from jaxroof import catalog
 from jaxroof.app.fields import DOMAINS, MAPPED, SIZES, SPAN, words_of
 from jaxroof.app.plans import name_of
 from jaxroof.app.question import Asked, numbers
-from jaxroof.catalog.lookup import device
-from jaxroof.catalog.needs import answers
 from jaxroof.engine.search.search import search
 from jaxroof.errors import InputError, unknown
-from jaxroof.records import get_at
+from jaxroof.views.real_systems import NEAR, apart, family, real_systems
 
 POINTS = (25, 19)  # across and up
 MANY = 100_000  # plans of a point from which on a map comes in pieces, a coarse one first
@@ -24,7 +21,6 @@ COARSE, FINE = (5, 3), (9, 7)  # points of these maps
 PIECE = 3  # points of a piece
 NUMPY = "numpy"
 NOTHING: Mapping[str, float] = {}
-NEAR = 0.05  # of the logarithm: systems nearer than that are at one place
 SIZES_SHOWN = 4  # powers of two on either side of the middle of an axis of sizes
 EQUAL = 1e-9  # of the logarithm: values nearer than that are one
 SAME = "minimal"  # what has no dimension is the same in all pieces of a map
@@ -215,36 +211,10 @@ def _machines(
     """
     if not all(path.startswith("system.") for path in paths):
         return
-    places: dict[tuple[float, float], list[str]] = {}
-    for other in catalog.names("systems"):
-        if estimator not in answers(other):
-            continue
-        record = device(other)
-        place = [get_at(record, path.removeprefix("system.")) for path in paths]
-        if None in place:
-            continue
-        x, y = (float(v) for v in place)
-        if all(a.min() <= v <= a.max() for v, a in zip((x, y), axes, strict=True)):
-            at = next((one for one in places if _apart(one, (x, y)) < NEAR), (x, y))
-            places.setdefault(at, []).append(other)
-    for (x, y), names in places.items():
-        if name not in names or _apart((x, y), here) >= NEAR:
-            yield family(names), x, y, ", ".join(names)
-
-
-def _apart(one: tuple[float, float], other: tuple[float, float]) -> float:
-    return float(max(abs(np.log(a / b)) for a, b in zip(one, other, strict=True)))
-
-
-def family(names: Sequence[str]) -> str:
-    """Return what systems at one place are called: a name, or the chips of several.
-
-    >>> family(["a100-nvs4"]), family(["h100-nvs8", "h800-nvs8", "h100-sxm"])
-    ('a100-nvs4', 'h100, h800')
-    """
-    if len(names) == 1:
-        return names[0]
-    return ", ".join(dict.fromkeys(name.partition("-")[0] for name in names))
+    fields = [path.removeprefix("system.") for path in paths]
+    for place, names in real_systems(estimator, fields, axes).items():
+        if name not in names or apart(place, here) >= NEAR:
+            yield family(names), *place, ", ".join(names)
 
 
 def map_sentence(found: Map) -> str:

@@ -41,6 +41,7 @@ from jaxroof.views.plots.map_axes import (
     round_ticks,
 )
 from jaxroof.views.plots.tornado import colours_of, resource_words
+from jaxroof.views.real_systems import Place
 from jaxroof.views.text.elasticities import of_time
 from jaxroof.views.text.plan import is_usual, split_fields
 from jaxroof.views.text.tables import amount
@@ -244,7 +245,7 @@ def _finish(
 
 
 def _systems(
-    axes: Axes, one: Map, marks: Sequence[tuple[systems.Place, str]], taken: list[labels.Box]
+    axes: Axes, one: Map, marks: Sequence[tuple[Place, str]], taken: list[labels.Box]
 ) -> None:
     """Mark real systems, and with a star the machine of the data; name them where there is room."""
     scales = [

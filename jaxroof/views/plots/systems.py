@@ -2,55 +2,14 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 import xarray as xr
 
-from jaxroof import catalog
 from jaxroof.analyses.result_metadata import machine_of
-from jaxroof.catalog.lookup import device
-from jaxroof.catalog.needs import answers
-from jaxroof.records import get_at
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots.map_axes import primary
+from jaxroof.views.real_systems import NEAR, Place, apart, family, real_systems
 
 BASE = "this machine"
-NEAR = 0.05  # of the logarithm: systems nearer than that are at one place
-Place = tuple[float, float]
-
-
-def real_systems(
-    estimator: str, fields: Sequence[str], spans: Sequence[np.ndarray]
-) -> dict[Place, list[str]]:
-    """Return the systems of the catalogue that lie within a map of two fields, by their place.
-
-    Only those are among them that the estimator knows enough of.
-    """
-    places: dict[Place, list[str]] = {}
-    for name in catalog.names("systems"):
-        record = device(name) if estimator in answers(name) else None
-        found = [None if record is None else get_at(record, field) for field in fields]
-        if None in found:
-            continue
-        x, y = (float(value) for value in found)  # type: ignore[arg-type]
-        if all(a.min() <= v <= a.max() for v, a in zip((x, y), spans, strict=True)):
-            at = next((one for one in places if _apart(one, (x, y)) < NEAR), (x, y))
-            places.setdefault(at, []).append(name)
-    return places
-
-
-def _apart(one: Place, other: Place) -> float:
-    return float(max(abs(np.log(a / b)) for a, b in zip(one, other, strict=True)))
-
-
-def family(names: Sequence[str]) -> str:
-    """Return what systems at one place are called: a name, or the chips of several.
-
-    >>> family(["a100-nvs4"]), family(["h100-nvs8", "h800-nvs8", "h100-sxm"])
-    ('a100-nvs4', 'h100, h800')
-    """
-    if len(names) == 1:
-        return names[0]
-    return ", ".join(dict.fromkeys(name.partition("-")[0] for name in names))
 
 
 def marks(data: xr.Dataset, dims: Sequence[str]) -> list[tuple[Place, str]]:
@@ -68,7 +27,7 @@ def marks(data: xr.Dataset, dims: Sequence[str]) -> list[tuple[Place, str]]:
     return [
         (place, family(names))
         for place, names in found.items()
-        if base is None or _apart(place, base) >= NEAR
+        if base is None or apart(place, base) >= NEAR
     ]
 
 

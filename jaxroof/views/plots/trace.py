@@ -87,7 +87,8 @@ def timeline(
     scale, unit = style.human(np.array([right]), "s")
     row = ROW if sum(map(len, drawn.values())) <= TALL else LOW
     heights = [0.55 + row * len(some) for some in drawn.values()]
-    made = style.figure(_title(whole, traces), _finding(traces), 1.9 + sum(heights))
+    head = "Schedules side by side" if len(traces) > 1 else "One step, device by device"
+    made = style.figure(choose.title(whole, head), _finding(traces), 1.9 + sum(heights))
     cells = made.subplots(len(drawn), 1, sharex=True, squeeze=False, height_ratios=heights).ravel()
     notes: dict[str, None] = {}
     for axes, (name, part) in zip(cells, traces.items(), strict=True):
@@ -98,7 +99,9 @@ def timeline(
             axes.set_title(f"{name}: {_words(part)}", loc="left")
     words = "; ".join([style.with_unit("time", unit), *notes])
     cells[-1].set_xlabel(textwrap.fill(words, 80))
-    _legend(made, traces.values())
+    kinds = {kind for trace in traces.values() for kind in shares(trace)}
+    looks = [Patch(color=look, label=WORDS[k]) for k, look in LOOKS.items() if k in kinds]
+    style.legend(made, columns=5, extra=looks, frameon=False)
     return made
 
 
@@ -114,12 +117,6 @@ def _window(start: float | None, end: float | None, longest: float) -> tuple[flo
     if not left < right:
         raise refusal("--to", f"expected more than --from ({left:g} s), given {right:g}")
     return left, min(right, longest)
-
-
-def _title(data: xr.Dataset, traces: Mapping[str, xr.Dataset]) -> str:
-    if len(traces) > 1:
-        return choose.title(data, "Schedules side by side")
-    return choose.title(data, "One step, device by device")
 
 
 def _finding(traces: Mapping[str, xr.Dataset]) -> str:
@@ -233,28 +230,13 @@ def _rectangles(axes: Axes, shapes: Sequence[Shape]) -> None:
 
 def _numbers(axes: Axes, numbers: Sequence[tuple[Shape, str]], pixels: float) -> tuple[bool, bool]:
     """Write microbatches into the blocks that hold them; return if any, if not all."""
-    room = [pixels * (shape.right - shape.left) / len(words) for shape, words in numbers]
-
-    def wide(size: float) -> float:
-        return DIGIT * size * style.DOTS / 72.0 + 0.7
-
-    size = style.TEXT
-    shown = [number for number, one in zip(numbers, room, strict=True) if one >= wide(size)]
-    centred: dict[str, Any] = {"ha": "center", "va": "center_baseline", "fontsize": size}
+    wide = DIGIT * style.TEXT * style.DOTS / 72.0 + 0.7
+    shown = [(s, w) for s, w in numbers if pixels * (s.right - s.left) >= wide * len(w)]
     low, high = axes.get_xlim()
+    look: dict[str, Any] = {"ha": "center", "va": "center_baseline", "fontsize": style.TEXT}
     for shape, words in shown[:MOST_NUMBERS]:
-        if not low <= (shape.left + shape.right) / 2 <= high:
-            continue
         middle = (shape.left + shape.right) / 2
-        axes.text(
-            middle, shape.row, words, color=colours.ink(shape.colour), **centred
-        ).set_in_layout(False)
+        if low <= middle <= high:
+            ink = colours.ink(shape.colour)
+            axes.text(middle, shape.row, words, color=ink, **look).set_in_layout(False)
     return bool(shown), len(shown) < len(numbers)
-
-
-def _legend(made: Figure, traces: Iterable[xr.Dataset]) -> None:
-    """Say what the colours are, of those that are there."""
-    kinds = {kind for trace in traces for kind in shares(trace)}
-    entries = {WORDS[kind]: Patch(color=look) for kind, look in LOOKS.items() if kind in kinds}
-    handles, names = list(entries.values()), list(entries)
-    made.legend(handles, names, loc="outside lower center", ncols=min(len(names), 5), frameon=False)

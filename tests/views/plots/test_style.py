@@ -14,6 +14,8 @@ from jaxroof.errors import InputError
 from jaxroof.views import plots
 from jaxroof.views.plots import style
 
+SLIDE = 13.333  # inches that a slide is wide
+LEAST = 9.0  # points that letters have at least where a picture takes half of it
 CAPACITY = {"system.hbm_capacity": jr.linspace("20 GB", "200 GB", 8)}
 PLAN = {"data": 64, "tensor": 4, "pipeline": 8, "microbatch": 1, "fast_tensor": 4}
 
@@ -90,9 +92,9 @@ def said(figure: Figure) -> list[Text]:
 
 
 def test_letters_can_be_read_on_half_a_slide(figure: Figure) -> None:
-    shrunk = style.SLIDE / 2 / figure.get_figwidth()
+    shrunk = SLIDE / 2 / figure.get_figwidth()
     least = min(text.get_fontsize() for text in said(figure))
-    assert least * shrunk >= style.LEAST
+    assert least * shrunk >= LEAST
     assert figure.get_dpi() == style.DOTS == 150
 
 
