@@ -18,7 +18,7 @@ from jaxroof.engine.grid.dataset import attributes
 from jaxroof.engine.grid.question import ask
 from jaxroof.engine.grid.size import COPIES, NUMBER, check_lists
 from jaxroof.engine.grid.tabulate import tabulate
-from jaxroof.engine.search.candidates import floats, list_plans
+from jaxroof.engine.search.candidates import list_plans
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.one_machine import reports
 from jaxroof.engine.search.problem import (
@@ -29,9 +29,9 @@ from jaxroof.engine.search.problem import (
     searchable_report,
 )
 from jaxroof.errors import InputError, refusal
-from jaxroof.estimator import Estimator
+from jaxroof.estimator import Candidates, Estimator
 from jaxroof.missing import check_listed, naming_all
-from jaxroof.records import leaves, replace_at
+from jaxroof.structure import map_numbers
 
 DIMENSION = "configuration"
 
@@ -157,13 +157,8 @@ def _tried(
     """Return the plans tried at one point, the legal ones if no other is tried."""
     if estimator.tried is None:
         return list_plans(estimator, inputs, recipe, rules).plans
-    for path, _, value in list(leaves(inputs)):
-        inputs = replace_at(inputs, path, floats([value])[0])
-    rows = estimator.tried(inputs, recipe)
-    mask = np.ones(len(next(iter(rows.values()))), bool)
-    for rule in rules:
-        mask &= rule.holds(rows)
-    return {field: column[mask] for field, column in rows.items()}
+    rows = estimator.tried(map_numbers(float, inputs), recipe)
+    return Candidates(rows, {}).having(rules).plans
 
 
 def evaluate_plans(
@@ -175,22 +170,18 @@ def evaluate_plans(
     ``reason``: the first rule that the plan violates, or the need that exceeds its limit.
     """
     data = tabulate(estimator, asked.inputs, recipe, axes=[axis], **options)
-    return add_labels(asked, add_verdicts(estimator, data, asked.inputs, axis), part)
-
-
-def _about(doc: str, **more: Any) -> dict[str, Any]:
-    return attributes({"unit": "1", "doc": doc, **more})
-
-
-def add_labels(asked: AllPlans, data: xr.Dataset, part: slice) -> xr.Dataset:
-    """Add the labels of the axes over records to the results of some configurations."""
+    data = _with_verdicts(estimator, data, asked.inputs, axis)
     for name, (labels, numbers) in asked.labels.items():
         about = _about(f"The {name}", flags=labels)
         data[name] = xr.Variable((DIMENSION,), numbers[part], about)
     return data.assign_attrs(question="every plan")
 
 
-def add_verdicts(estimator: Estimator, data: xr.Dataset, inputs: Any, axis: Axis) -> xr.Dataset:
+def _about(doc: str, **more: Any) -> dict[str, Any]:
+    return attributes({"unit": "1", "doc": doc, **more})
+
+
+def _with_verdicts(estimator: Estimator, data: xr.Dataset, inputs: Any, axis: Axis) -> xr.Dataset:
     """Add ``legal`` and ``reason`` to the results; floats become NaN where a rule refuses the plan.
 
     The result ``NEED_fits`` says whether a plan fits. Without it, the need is compared with the

@@ -89,9 +89,8 @@ def plans_left(
         limits = np.sort(fits[q].reshape(-1, lanes), axis=0)
         plans, start = group.ready.plans[q], group.ready.starts[q]
         exact = functools.partial(_from, every, start)
-        known = _incumbents(
-            question, plans, rows, limits[:, at], functools.partial(_from, some, start)
-        )
+        few_lanes = functools.partial(_from, some, start)
+        known = _incumbents(question, plans, rows, limits[:, at], few_lanes)
         reached = _reached(question, plans, known, limits, direct.in_pieces(exact, known, lanes))
         left.append(_left(rows, limits, reached, functools.partial(exact, bound=True)))
     return left
@@ -193,18 +192,9 @@ def _reached(
     Arguments: positions of the plans, how many fit [limit, lane], and the values [plan, lane].
     Returns: [limit, lane], far where fewer fit.
     """
-    per_split = question.top > 1 and not question.placements
-    if per_split:
-        order = np.argsort(plans.split[known], kind="stable")
-        known, values = known[order], values[order]
-    split = plans.split[known] if per_split else np.arange(len(known))
-    starts = np.flatnonzero(np.diff(split, prepend=-1))
-    if len(starts) < question.top:
+    if not len(known):
         return np.full(limits.shape, FAR)
-    reached = np.empty(limits.shape)
-    for number, fits in enumerate(limits):
-        fitting = np.where(known[:, None] < fits[None], values, FAR)
-        each = np.minimum.reduceat(fitting, starts, axis=0)
-        reached[number] = np.partition(each, question.top - 1, axis=0)[question.top - 1]
-    reached = np.where(np.isnan(reached), FAR, reached)
+    split = None if question.top == 1 or question.placements else plans.split[known]
+    position, found = direct.firsts(question.top, values, np.searchsorted(known, limits), split)
+    reached = np.where(position[-1] >= 0, found[-1], FAR)
     return reached + SLACK * np.abs(reached)
