@@ -41,36 +41,6 @@ class Plans(NamedTuple):
     counts: Array  # number of plans without padding [problem]
 
 
-@functools.partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["numbers", "columns"],
-    meta_fields=["whole", "single"],
-)
-@dataclasses.dataclass(frozen=True)
-class PackedInputs:
-    """Inputs whose plain numbers are one array."""
-
-    numbers: Array  # values of the leaves without dimensions [number]
-    columns: list[Array]  # the other leaves
-    whole: Any  # the structure of the inputs
-    single: tuple[bool, ...]  # whether each leaf has no dimensions
-
-    @classmethod
-    def of(cls, inputs: Any) -> "PackedInputs":
-        """Return the inputs with their plain numbers as one array."""
-        leaves, whole = jax.tree.flatten(inputs)
-        single = tuple(np.ndim(leaf) == 0 for leaf in leaves)
-        numbers = [leaf for leaf, plain in zip(leaves, single, strict=True) if plain]
-        columns = [leaf for leaf, plain in zip(leaves, single, strict=True) if not plain]
-        return cls(np.array(numbers, np.float64), columns, whole, single)
-
-    def inputs(self) -> Any:
-        """Return the inputs."""
-        numbers, columns = iter(self.numbers), iter(self.columns)
-        leaves = [next(numbers if plain else columns) for plain in self.single]
-        return jax.tree.unflatten(self.whole, leaves)
-
-
 Distinct = dict[str, dict[str, Array]]  # part -> plan field -> distinct rows [row]
 
 
@@ -122,7 +92,7 @@ def divided_leaves(tree: Any, rank: int, shard: int) -> Any:
 def best(
     fold: FoldConfig,
     shard: int,
-    packed: PackedInputs,
+    inputs: Any,
     varied: dict[str, jax.Array],
     distinct: Distinct,
     plans: Plans,
@@ -136,7 +106,7 @@ def best(
     Returns two arrays [problem, top, limit, *machine dims]; the position is -1 where fewer plans
     fit.
     """
-    out, inputs = divided(fold.rank, shard, lead=3), packed.inputs()
+    out = divided(fold.rank, shard, lead=3)
     divide = jax.shard_map(
         functools.partial(_questions, fold),
         mesh=mesh(),

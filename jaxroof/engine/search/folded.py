@@ -90,7 +90,7 @@ def _folds(
     varied = {p: np.append(v, np.repeat(v[:1], lead - len(v))) for p, v in group.varied.items()}
     for place in iter_chunks(axes, shape):
         here = padded_slice(axes, place, shape)
-        lanes = folding.PackedInputs.of(spread(group.inputs, here[first:]))
+        lanes = spread(group.inputs, here[first:])
         fits = plans_that_fit(question.estimator, group, here)
         # plans beyond the largest limit of the call cannot win and are not folded
         reach = np.pad(fits.reshape(len(fits), -1).max(axis=1), (0, lead - len(fits)))
