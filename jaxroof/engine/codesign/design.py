@@ -143,7 +143,7 @@ def _results(task: DesignProblem, z: np.ndarray) -> xr.Dataset:
     """Return every result of the base and of the best machine."""
     if task.searched:
         asked = search_problem(task, z)
-        data = search_dataset(asked.axes, best_of_each([asked])).isel(machine=slice(2))
+        data = search_dataset(asked.axes, best_of_each([asked]))
     else:
         axis = Axis("machine", parameter_columns(task, z))
         found = evaluate_points(task.estimator, task.recipe, task.market.moved(task.inputs, z))

@@ -228,11 +228,6 @@ class DesignProblem:
         """Return whether plans are searched rather than given."""
         return self.estimator.candidates is not None and getattr(self.inputs, "plan", None) is None
 
-    @property
-    def lanes(self) -> int:
-        """Return the number of machines per search, a constant so that one program serves all."""
-        return max(self.starts, 2)
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class FeasiblePlans:
@@ -348,23 +343,16 @@ def _nothing(task: DesignProblem, need: float, needy: int | None, low: np.ndarra
 
 def best_plan_rows(task: DesignProblem, plans: FeasiblePlans, z: np.ndarray) -> np.ndarray:
     """Return the row of the best plan of each machine, -1 where no plan fits."""
-    if not task.searched:
+    if not task.searched or not len(z):
         return np.zeros(len(z), np.int64)
-    rows: list[int] = []
-    for start in range(0, len(z), task.lanes):
-        some = z[start : start + task.lanes]
-        found = best_plans(search_problem(task, some)).plans
-        rows += [
-            plans.row({f: column[i, 0] for f, column in found.items()}) for i in range(len(some))
-        ]
-    return np.array(rows)
+    found = best_plans(search_problem(task, z)).plans
+    return np.array([plans.row({f: c[i, 0] for f, c in found.items()}) for i in range(len(z))])
 
 
 def search_problem(task: DesignProblem, z: np.ndarray) -> SearchProblem:
-    """Return the search over some machines; the last is repeated to fill the lanes."""
-    lanes = np.concatenate([z, np.repeat(z[-1:], task.lanes - len(z), axis=0)])
+    """Return the search over some machines."""
     return check_search(
-        task.estimator, task.inputs, task.recipe, axes={"machine": parameter_columns(task, lanes)},
+        task.estimator, task.inputs, task.recipe, axes={"machine": parameter_columns(task, z)},
         where=task.where, objective=task.name,
     )  # fmt: skip
 
