@@ -100,50 +100,39 @@ def slopes_of(
     values, along = [], []
     for start, (size, piece) in enumerate(iter_pieces(inputs, count, room)):
         here = ways[..., start * room : start * room + size] if ways.ndim == 3 else ways
-        way = _by_numpy if by_numpy else _compiled
-        found = way(asked, piece, tuple(paths), here, size if by_numpy else room)
-        names = list(found)
-        values.append(np.stack([value[:size] for value, _ in found.values()], axis=1))
-        along.append(np.stack([slope.T[:size] for _, slope in found.values()], axis=1))
+        found = (_by_numpy if by_numpy else _compiled)(asked, piece, tuple(paths), here, room)
+        names, wide = list(found), size if by_numpy else room
+        columns = [np.broadcast_to(value, (wide,)) for value, _ in found.values()]
+        sloped = [np.broadcast_to(slope, (len(ways), wide)).T for _, slope in found.values()]
+        values.append(np.stack(columns, axis=1)[:size])
+        along.append(np.stack(sloped, axis=1)[:size])
     return names, np.concatenate(values), np.concatenate(along)
 
 
-Found = dict[str, tuple[np.ndarray, np.ndarray]]  # by name: values [point], slopes [way, point]
+Found = dict[str, tuple[Any, Any]]  # by name: values [point], slopes [way, point]
 
 
 def _by_numpy(
-    asked: Numbers, inputs: Any, paths: tuple[str, ...], ways: np.ndarray, size: int
+    asked: Numbers, inputs: Any, paths: tuple[str, ...], ways: np.ndarray, room: int
 ) -> Found:
     with np.errstate(all="ignore"):
         found = asked(with_slopes(inputs, paths, ways))
-    return {
-        name: (
-            np.broadcast_to(value_of(value), (size,)),
-            np.broadcast_to(slope_of(value), (len(ways), size)),
-        )
-        for name, value in found.items()
-    }
+    return {name: (value_of(value), slope_of(value)) for name, value in found.items()}
 
 
 def _compiled(
-    asked: Numbers, inputs: Any, paths: tuple[str, ...], ways: np.ndarray, size: int
+    asked: Numbers, inputs: Any, paths: tuple[str, ...], ways: np.ndarray, room: int
 ) -> Found:
     from jaxroof.engine.grid.compiled import slopes_jit
 
     def padded(leaf: Any) -> Any:
         column = np.asarray(leaf, np.float64)
-        return pad_points(column, size) if column.ndim else column
+        return pad_points(column, room) if column.ndim else column
 
     if ways.ndim == 3:
-        ways = np.pad(ways, [(0, 0), (0, 0), (0, size - ways.shape[-1])])
+        ways = np.pad(ways, [(0, 0), (0, 0), (0, room - ways.shape[-1])])
     values, slopes = slopes_jit(asked, paths, map_numbers(padded, inputs), ways)
-    return {
-        name: (
-            np.broadcast_to(values[name], (size,)),
-            np.broadcast_to(np.reshape(slopes[name], (len(ways), -1)), (len(ways), size)),
-        )
-        for name in values
-    }
+    return {name: (values[name], np.reshape(slopes[name], (len(ways), -1))) for name in values}
 
 
 def slopes(
