@@ -1,4 +1,4 @@
-"""Commands: the options of each in a file of its own, its implementation in ``actions``."""
+"""Commands: the options and the body of each in a file of its own in ``commands``."""
 
 from jaxroof.cli.main import cli, main
 

@@ -10,14 +10,7 @@ from typing import NoReturn
 import click
 
 from jaxroof import __version__
-from jaxroof.cli.process import (
-    interrupt_once,
-    interrupted,
-    leave,
-    prepare_streams,
-    restore_interrupts,
-    silence,
-)
+from jaxroof.cli import process
 from jaxroof.errors import InputError, NotGiven, nearest, printable
 from jaxroof.limits import out_of_memory
 
@@ -49,7 +42,7 @@ COMMANDS = {  # the module of that name in this package, and its line in the hel
     "plot": "Draw a file of results, or a sweep file.",
     "report": "Write one page of HTML that shows stored results.",
     "list": "List what the catalogue holds, and what can be asked.",
-    "show": "Show an entry, an estimator, or what a file asks.",
+    "show": "Show an entry of the catalogue, or an estimator.",
     "app": "Open a page in the browser that answers live.",
 }
 
@@ -65,7 +58,7 @@ class LazyGroup(click.Group):
         """Return a command by name, None if there is none."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"jaxroof.cli.{cmd_name}").command
+        command: click.Command = importlib.import_module(f"jaxroof.cli.commands.{cmd_name}").command
         return command
 
     def resolve_command(
@@ -97,7 +90,7 @@ def cli() -> None:
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line: exit 0 done, 1 no plan or step time, 2 bad input, 130 stopped."""
     before = signal.getsignal(signal.SIGINT)
-    prepare_streams()
+    process.prepare_streams()
     try:
         _run(list(sys.argv[1:] if arguments is None else arguments))
     except (KeyboardInterrupt, click.Abort) as error:
@@ -105,11 +98,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except SystemExit:
         raise
     except BaseException:
-        if interrupted():  # a library made another error of it
+        if process.interrupted():  # a library made another error of it
             _stopped(alone=arguments is None)
         raise
     finally:
-        restore_interrupts(before)
+        process.restore_interrupts(before)
 
 
 def _run(typed: Sequence[str]) -> NoReturn:
@@ -127,11 +120,11 @@ def _run(typed: Sequence[str]) -> NoReturn:
     except click.ClickException as error:
         _end(str(InputError(error.format_message())), 2)  # long words are cut
     except OSError as error:
-        silence(sys.stdout)
+        process.silence(sys.stdout)
         _end(f"cannot write the output: {error.strerror or error}", 2)
     except Exception as error:
         found = out_of_memory(error, "expected a smaller question, or more memory")
-        if interrupted() or found is error:
+        if process.interrupted() or found is error:
             raise
         _end(str(found), 2)
     sys.exit(0)
@@ -139,10 +132,10 @@ def _run(typed: Sequence[str]) -> NoReturn:
 
 def _stopped(what: str = "", *, alone: bool) -> NoReturn:
     """Say that the command was interrupted; ``alone`` in its process, it waits for no thread."""
-    interrupt_once()
+    process.interrupt_once()
     _say(f"interrupted: {what or 'nothing half-written was left behind'}")
     if alone:
-        leave(130)
+        process.leave(130)
     sys.exit(130)
 
 

@@ -4,7 +4,6 @@ It is no command line: a file that somebody else made says what was asked, and t
 ``answer_to`` alone says where the answer goes.
 """
 
-import contextlib
 import importlib
 import json
 from typing import Any
@@ -17,8 +16,8 @@ COMMANDS = (
     *("search", "compare", "explain", "pareto", "design", "fit", "layers", "schedule"),
     "roofline",
 )
-OUTPUTS = ("output", "trace", "as_json", "dry_run")  # what is done with an answer
-VALUES = (str, int, float, tuple)  # of an option that is given
+OUTPUTS = ("output", "trace", "dry_run")  # what is done with an answer
+VALUES = (str, int, float, tuple, list)  # of an option that is given
 DAMAGED = "its arguments are damaged; expected those of jaxroof"
 
 
@@ -42,40 +41,32 @@ def answer_to(stored: str, output: str) -> None:
 
     Raises: InputError for a command that is not asked again, or options that it does not have.
     """
-    command, given = _read(stored)
+    try:
+        asked = dict(json.loads(stored))
+        name = asked.pop("command")
+        assert name in COMMANDS
+        command = importlib.import_module(f"jaxroof.cli.commands.{name}").command
+        known = {str(option.name) for option in command.params if option.expose_value}
+        assert set(asked) <= known - {*OUTPUTS}
+        assert all(map(_plain, asked.values()))
+    except (ValueError, TypeError, LookupError, RecursionError, AssertionError):
+        raise refusal("question", DAMAGED) from None
+    given = {option: value for option, value in asked.items() if value is not None}
     here = click.get_current_context(silent=True)
-    with click.Context(command, parent=here, info_name=command.name) as context:
+    with click.Context(command, parent=here, info_name=name) as context:
         try:
             for option in command.params:
                 option.handle_parse_result(context, given, [])
         except click.ClickException as error:
             raise InputError(f"question: {error.format_message()}") from None
-        for name, value in context.params.items():
-            context.params[name] = value if isinstance(value, VALUES) else None
+        for option, value in context.params.items():  # click has a mark for what is not given
+            context.params[option] = value if isinstance(value, VALUES) else None
         context.params["output"] = output
-        assert command.callback is not None
-        with contextlib.suppress(SystemExit):
-            command.callback(**context.params)
-
-
-def _read(stored: str) -> tuple[click.Command, dict[str, Any]]:
-    """Return the command and the options that a file names."""
-    try:
-        asked = dict(json.loads(stored))
-        name = asked.pop("command")
-    except (ValueError, TypeError, LookupError, RecursionError):
-        raise refusal("question", DAMAGED) from None
-    if name not in COMMANDS:
-        raise refusal("question", DAMAGED)
-    command: click.Command = importlib.import_module(f"jaxroof.cli.{name}").command
-    known = {str(option.name) for option in command.params if option.expose_value} - {*OUTPUTS}
-    if not set(asked) <= known or not all(map(_plain, asked.values())):
-        raise refusal("question", DAMAGED)
-    return command, {name: value for name, value in asked.items() if value is not None}
+        command.callback(**context.params)
 
 
 def _plain(value: object) -> bool:
     """Return whether a value is one that an option of a command has."""
     if isinstance(value, list):
-        return all(isinstance(one, str) for one in value)
+        return all(isinstance(one, str | int) for one in value)
     return value is None or isinstance(value, str | int | float)

@@ -17,7 +17,6 @@ from places import ROOT
 import jaxroof as jr
 from jaxroof.analyses import roofline as cases
 from jaxroof.analyses import roofline_reading as roofs
-from jaxroof.cli.actions import roofline as rooflines
 from jaxroof.estimators import estimator
 from jaxroof.io.formats import read
 
@@ -32,7 +31,7 @@ OWN = "--set system.matrix_flops='1 PFLOP/s' --set system.hbm_bandwidth='1 TB/s'
 def undrawn(request, monkeypatch):
     """Draw no sweep unasked, which takes a second, but where that is what is tested."""
     if "drawn" not in request.node.name:
-        monkeypatch.setattr(rooflines, "_drawn", lambda *_: None)
+        monkeypatch.setattr(os, "access", lambda *_: False)
 
 
 def work(batch, hidden, feedforward, widths):
@@ -533,7 +532,7 @@ def test_milestones_are_few_and_hold_both_ends():
 
 
 def test_a_sweep_that_cannot_be_drawn_says_how(jaxroof, monkeypatch, tmp_path):
-    monkeypatch.setattr(rooflines.os, "access", lambda *_: False)
+    monkeypatch.setattr(os, "access", lambda *_: False)
     said = jaxroof(SWEEP + " --system tpu-v5e")
     assert (said.code, said.err) == (0, "")
     assert said.words.endswith("-o FILE.nc, .csv or .json keeps it.")

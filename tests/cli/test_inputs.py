@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from jaxroof.cli.counts import parse_counts
+from jaxroof.cli.types import parse_counts
 from jaxroof.errors import InputError
 
 FILES = pathlib.Path(__file__).parents[1] / "catalog" / "huggingface"

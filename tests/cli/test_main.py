@@ -5,7 +5,6 @@ import csv
 import dataclasses
 import inspect
 import io
-import json
 import os
 import pathlib
 import re
@@ -14,7 +13,6 @@ import signal
 import subprocess
 import sys
 import time
-import tomllib
 
 import click
 import numpy as np
@@ -24,15 +22,14 @@ from places import ROOT
 
 import jaxroof as jr
 from jaxroof import catalog, cli, estimators
+from jaxroof.analyses import legal_plans as commands
+from jaxroof.analyses import one_plan
 from jaxroof.catalog import needs
-from jaxroof.cli import entries
-from jaxroof.cli.actions import published_layers
-from jaxroof.cli.actions import run as runs
-from jaxroof.cli.actions import search as commands
+from jaxroof.cli import printing
+from jaxroof.config import sweep_file as runs
 from jaxroof.errors import InputError
 from jaxroof.io import formats as store
 from jaxroof.missing import lacking
-from jaxroof.records import units
 from jaxroof.settings import variants
 
 MACHINE = "--estimator published --model gpt3-1t --system h200-nvs4"
@@ -141,7 +138,7 @@ def test_layers_say_where_the_ranks_are(jaxroof):
 def test_sweep_from_a_clean_process(tmp_path):
     said = clean(f"run {ROOT / 'sweeps' / 'gpt3_one_plan.toml'} -o plan.nc", tmp_path)
     assert said.code == 0
-    assert re.fullmatch(r"[\d.]+ s, wrote plan.nc\n", said.err)
+    assert re.fullmatch(r"[\d.]+ s, wrote plan.nc", last_words(said.err))
     assert "Fastest: 39.98 s a step" in said.words
     assert [path.name for path in tmp_path.iterdir()] == ["plan.nc"]
     assert jr.read(tmp_path / "plan.nc").sizes == {"microbatch": 4, "split": 3}
@@ -173,102 +170,24 @@ def test_list_says_what_each_system_can_answer(tmp_path):
         assert ("published" in answers) == (lacks == []), name
 
 
-LACKING = (
-    "vector_flops, hbm_capacity, fast_domain, fast_bandwidth, fast_latency, slow_bandwidth and "
-)
-LACKING += (
-    "slow_latency, which this system lacks; give them with --set system.vector_flops='78 TFLOP"
-)
-OF_ALL = "--estimator published --model gpt3-1t --system rtx-4090 --gpus 2048 --batch 4096"
-LACK = [  # command line: what is said, the system's name in front
-    (f"search {OF_ALL}", f"rtx-4090: a training step needs {LACKING}"),
-    (f"pareto {OF_ALL}", f"rtx-4090: a training step needs {LACKING}"),
-    (f"compare {OF_ALL}", f"rtx-4090: a training step needs {LACKING}"),
-    (f"explain {OF_ALL}", f"rtx-4090: a training step needs {LACKING}"),
-    (
-        f"search {OF_ALL.replace('rtx-4090', 'own.toml')}",
-        "own.toml: a training step needs "
-        + LACKING.replace("give them with --set system.", "add them to own.toml, such as ").replace(
-            "flops='78 TFLOP", "flops = '78 TFLOP"
-        ),
-    ),
-    (
-        "layers --estimator published --model gpt3 --system rtx-4090 --plan tp=4",
-        f"rtx-4090: a training step needs {LACKING}",
-    ),
-    (
-        "schedule --estimator published --model gpt3 --system rtx-4090 --plan pp=4",
-        f"rtx-4090: a training step needs {LACKING}",
-    ),
-    (
-        "layers --estimator unfused --model gpt3 --system tpu-v4p --plan tp=4",
-        "tpu-v4p: a layer of unfused blocks needs vector_flops, fast_domain and fast_bandwidth, "
-        "which this system lacks; give them with --set system.vector_flops=",
-    ),
-    (
-        "compare --estimator published "
-        "--model gpt3 --system tpu-v5p,h200-nvs4,rtx-4090 --gpus 64 --batch 64 "
-        "--set system.slow_latency='5 us' --set system.fast_domain=8",
-        "--system: a training step needs more of some systems: tpu-v5p lacks fast_bandwidth and "
-        "fast_latency; rtx-4090 lacks vector_flops, hbm_capacity, fast_bandwidth, fast_latency and "
-        'slow_bandwidth; expected a file with base = "',
-    ),
-    (
-        "run sweep.toml",
-        "sweep.toml: tpu-v5p: a training step needs fast_domain, fast_bandwidth and fast_latency, "
-        'which this system lacks; give them with "system.fast_domain" = 4 in [set], or a file with',
-    ),
-    (
-        "plot sweep.toml",
-        "sweep.toml: tpu-v5p: a training step needs fast_domain, fast_bandwidth and fast_latency, "
-        'which this system lacks; give them with "system.fast_domain" = 4 in [set], or a file with',
-    ),
-    (
-        "evaluate published rows.csv --set model=gpt3",
-        "rows.csv: line 2: tpu-v5p: a training step needs fast_bandwidth, fast_latency and slow_",
-    ),
-    (
-        "evaluate limits rows.csv --set system=h200-nvs8",
-        "--set: h200-nvs8: a limit of scaling needs network_bandwidth, which this system lacks; "
-        "give it with --set system.network_bandwidth='900 GB/s', or a file with base = ",
-    ),
+OF_ALL = "--estimator published --model gpt3-1t --system rtx-4090"
+LACK = [  # command line, the start of what is said
+    *(f"{name} {OF_ALL} --gpus 2048 --batch 4096" for name in ("search", "pareto", "compare")),
+    f"layers {OF_ALL} --plan tp=4",
+    "run sweep.toml",
 ]
 
 
-@pytest.fixture(scope="module")
-def told(tmp_path_factory):
-    """Ask each line in turn in one process: its status, whether JAX is there, what it says."""
-    folder = tmp_path_factory.mktemp("lacking")
-    rate = 'matrix_flops = "1 PFLOP/s"\nhbm_bandwidth = "1 TB/s"\n'
-    (folder / "own.toml").write_text(rate, encoding="utf-8")
-    sweep = SWEEP.format(gpus=2048, capacity="80 GB").replace("h200-nvs4", "tpu-v5p")
-    (folder / "sweep.toml").write_text(sweep + '"system.slow_latency" = [1e-6, 5e-6]\n')
-    (folder / "rows.csv").write_text("system,system.fast_domain,dp\ntpu-v5p,8,1\n")
-    code = f"""
-import contextlib, io, json, shlex, sys
-from jaxroof import cli
-told = {{}}
-for line in {[line for line, _ in LACK]!r}:
-    with contextlib.redirect_stderr(io.StringIO()) as err:
-        try:
-            cli.main(shlex.split(line))
-        except SystemExit as ended:
-            told[line] = ended.code, "jax" in sys.modules, err.getvalue()
-print(json.dumps(told))
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, env=environment(), check=True,
-        capture_output=True, text=True,
-    )  # fmt: skip
-    return json.loads(done.stdout)  # and a line prints nothing else
-
-
-@pytest.mark.parametrize(("line", "said"), LACK, ids=[line for line, _ in LACK])
-def test_all_that_a_system_lacks_is_told_before_jax_starts(line, said, told):
-    code, jax, err = told[line]
-    assert (code, jax) == (2, False)
-    assert err.startswith(f"jaxroof: {said}"), err
-    assert err.count("\n") == 1
+@pytest.mark.parametrize("line", LACK)
+def test_all_that_a_system_lacks_is_told_at_once(line, jaxroof, tmp_path):
+    sweep = SWEEP.format(gpus=2048, capacity="80 GB").replace("h200-nvs4", "rtx-4090")
+    (tmp_path / "sweep.toml").write_text(sweep)
+    said = jaxroof(line)
+    assert (said.code, said.out) == (2, "")
+    for field in ("fast_domain", "fast_bandwidth", "fast_latency", "slow_bandwidth"):
+        assert f"system.{field}" in said.err
+    assert "such as 'a100-nvs4'" in said.err
+    assert said.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("estimator", needs.NEEDS)
@@ -343,15 +262,15 @@ def test_show_prints_the_entry_and_its_source(tmp_path):
             assert " ".join(value.split()) in said.words
 
 
-@pytest.mark.parametrize("option", ["--help", "-h"])
 @pytest.mark.parametrize("command", ["", *COMMANDS])
-def test_help_names_every_option(command, option, jaxroof):
-    said = jaxroof(f"{command} {option}")
+def test_help_names_every_option(command, jaxroof):
+    said = jaxroof(f"{command} -h")
     assert (said.code, said.err) == (0, "")
     assert said.out.startswith(f"Usage: jaxroof {command}".rstrip())
     if command:
         for parameter in cli.cli.get_command(click.Context(cli.cli), command).params:
-            assert {*parameter.opts} & {*said.out.replace(",", " ").split(), parameter.name}
+            hidden = getattr(parameter, "hidden", False)
+            assert hidden or {*parameter.opts} & {*said.out.split(), parameter.name}
     else:
         assert all(f"  {name}" in said.out for name in COMMANDS)
 
@@ -378,26 +297,11 @@ def test_list_alone_names_the_kinds(jaxroof):
     assert "jaxroof list systems" in said.words
 
 
-QUESTIONS = [  # a file of the tree, what is said of it
-    ("sweeps/gpt3_hbm.toml", "asks published for the best plan at 896 points"),
-    ("sweeps/gpt3_binds.toml", "asks published for what binds the best plan at 1,600 points"),
-    ("sweeps/gpt3_one_plan.toml", "asks published for every result at 12 points"),
-    ("sweeps/mlp_styles.toml", "asks pipeline for every plan at 7 points"),
-    ("sweeps/mlp_stages.toml", "asks pipeline for the stages of one plan at 1 point"),
-    ("sweeps/design/gpt3_1t.toml", "asks which machine has the least training_days for the price"),
-    ("sweeps/uncertain/efficiencies.toml", "Uncertain inputs: 6 distributions"),
-    ("docs/examples/ring.toml", "asks ring for every result at 20 points"),
-]
-
-
-@pytest.mark.parametrize(("file", "words"), QUESTIONS, ids=[file for file, _ in QUESTIONS])
-def test_show_says_what_a_file_asks(file, words, jaxroof):
-    said = jaxroof(f"show {ROOT / file} --trust")
-    assert (said.code, said.err) == (0, "")
-    assert words in said.words
-    assert re.search(rf"jaxroof (run|design|search) .*{re.escape(file)}", said.words)
-    for key in tomllib.loads((ROOT / file).read_text()):
-        assert key in said.words
+@pytest.mark.parametrize("file", ["sweeps/gpt3_hbm.toml", "sweeps/design/gpt3_1t.toml"])
+def test_show_says_that_a_file_asks_something(file, jaxroof):
+    said = jaxroof(f"show {ROOT / file}")
+    assert said.code == 2
+    assert "a question, not an entry; expected jaxroof run" in said.err
 
 
 ENTRIES = [  # a file of one's own, what is shown of it
@@ -420,14 +324,10 @@ def test_show_prints_an_entry_of_one_s_own(text, shown, jaxroof, tmp_path):
     assert "mine.toml: layerz: no such field" in wrong.err
 
 
-def test_show_and_search_name_the_same_gaps_of_a_file(jaxroof, tmp_path):
+def test_show_says_what_a_file_lacks_for_a_training_step(jaxroof, tmp_path):
     (tmp_path / "mine.toml").write_text("matrix_flops = '1 PFLOP/s'\nfast_domain = 8")
     shown = jaxroof("show mine.toml")
-    asked = jaxroof(
-        "search --estimator published --model gpt3 --system mine.toml --gpus 64 --batch 64"
-    )
-    assert shown.code == asked.code == 2
-    assert shown.err == asked.err
+    assert shown.code == 2
     assert "a training step needs hbm_bandwidth, vector_flops, hbm_capacity, fast_b" in shown.err
     assert "which this system lacks; add them to mine.toml, such as hbm_bandwidth = '" in shown.err
     (tmp_path / "mine.toml").write_text("matrix_flops = '1 PFLOP/s'\nhbm_bandwidth = '3 TB/s'")
@@ -445,7 +345,7 @@ def test_counts_are_shown_with_what_they_are_of(jaxroof):
     assert "host 8 accelerators" in jaxroof("show h100-sxm").words
     fields = dataclasses.fields(jr.System)
     per = {"nics", "nics_per_node"}  # interfaces, of which an accelerator may have a share
-    assert set(entries.COUNTED) == {f.name for f in fields if f.metadata.get("whole")} | per
+    assert set(printing.COUNTED) == {f.name for f in fields if f.metadata.get("whole")} | per
 
 
 def test_version_is_one_line(tmp_path):
@@ -545,45 +445,7 @@ def test_no_plan_ends_with_status_one(asked, sentence, jaxroof):
     assert sentence in said.words
 
 
-EVERY = [  # gpus, status, rows: legal plans of each size
-    ("2048", 0, [(2048, 1810)]),
-    ("8", 1, [(8, 216)]),
-    ("7,8,2048", 0, [(8, 216), (2048, 1810)]),
-]
-
-
-@pytest.mark.parametrize(("gpus", "status", "sizes"), EVERY)
-def test_all_plans_are_written_under_bare_names(gpus, status, sizes, jaxroof, tmp_path):
-    said = jaxroof(f"search {MACHINE} --gpus {gpus} --batch 4096 --all -o plans.csv")
-    assert (said.code, said.err) == (status, "wrote plans.csv\n")
-    assert [path.name for path in tmp_path.iterdir()] == ["plans.csv"]
-    line = (tmp_path / "plans.csv").read_text(encoding="utf-8").splitlines()[0]
-    report = list(units(type(jr.published.evaluate(one_plan()))))
-    assert line == ",".join(["gpus", *PLAN, *report])
-    header, lines = table(tmp_path / "plans.csv")
-    assert header == line.split(",")
-    count = [row[0] for row in lines]
-    assert [(size, count.count(str(size))) for size, _ in sizes] == sizes
-    assert len(lines) == sum(plans for _, plans in sizes)
-
-
-def one_plan():
-    plan = jr.Plan(data=16.0, tensor=4.0, pipeline=32.0, microbatch=1.0, fast_tensor=4.0)
-    return question(plan=plan)
-
-
-@pytest.mark.parametrize("ending", ["csv", "json", "nc"])
-def test_all_plans_in_a_file_are_those_of_a_survey(ending, jaxroof, tmp_path, surveyed):
-    assert jaxroof(f"search {QUESTION} --all -o plans.{ending}").code == 0
-    data = jr.read(tmp_path / f"plans.{ending}")
-    assert set(data.gpus.values) == {2048}
-    for name in surveyed.data_vars:
-        np.testing.assert_array_equal(data[name].values, surveyed[name].values, err_msg=name)
-        if ending != "csv":
-            assert data[name].attrs == surveyed[name].attrs
-
-
-def test_without_all_the_plans_printed_are_written(jaxroof, tmp_path):
+def test_the_plans_printed_are_written(jaxroof, tmp_path):
     said = jaxroof(f"search {QUESTION} --top 3 -o best.csv")
     header, lines = table(tmp_path / "best.csv")
     written = [[row[header.index(f)] for f in ("data", "tensor", "pipeline")] for row in lines]
@@ -641,10 +503,10 @@ def test_own_plan_that_does_not_fit_is_placed_best(jaxroof):
 
 
 def test_own_plan_that_does_not_divide_one_of_the_sizes_is_told_there(jaxroof):
-    said = jaxroof(f"search {MACHINE} --gpus 2048,96 --batch 4096 --mine tp=8,pp=8")
+    said = jaxroof(f"search {MACHINE} --gpus 2048,32 --batch 4096 --mine tp=8,pp=8")
     assert (said.code, said.err) == (0, "")
     assert "On 2,048: Yours: dp 32 tp 8 pp 8" in said.words
-    assert "On 96: Yours is not allowed: tp x pp = 64 does not divide 96 gpus." in said.words
+    assert "On 32: Yours is not allowed: tp x pp = 64 does not divide 32 gpus." in said.words
     said = jaxroof(f"search {MACHINE} --gpus 1024,2048 --batch 4096 --mine tp=8,pp=8")
     assert said.code == 0
     assert "On 1,024: Yours: dp 16 tp 8 pp 8" in said.words
@@ -661,22 +523,17 @@ WHERE = [  # constraints, the same on the columns of the survey
 
 @pytest.mark.parametrize(("where", "same"), WHERE, ids=[w for w, _ in WHERE])
 def test_constraints_keep_the_plans_they_describe(where, same, jaxroof, surveyed, tmp_path):
-    said = jaxroof(f"search {QUESTION} --where '{where}' --all --verbose -o some.csv")
+    said = jaxroof(f"search {QUESTION} --where '{where}' --verbose -o some.nc")
     kept = surveyed.isel(plan=np.flatnonzero(same(surveyed).values))
     assert said.code == (0 if kept.feasible.any() else 1)
     assert f"{kept.sizes['plan']:,} legal plans with" in said.words
     assert f"Your constraints dropped {1810 - kept.sizes['plan']:,} plans." in said.words
-    header, lines = table(tmp_path / "some.csv")
-    times = [float(row[header.index("step_time")]) for row in lines]
-    np.testing.assert_array_equal(times, kept.step_time.values)
-
-
-def test_placements_show_every_way_to_place_a_split(jaxroof):
-    splits = [row[1:5] for row in rows(jaxroof(f"search {QUESTION} --top 20"))]
-    placed = [row[1:6] for row in rows(jaxroof(f"search {QUESTION} --top 20 --placements"))]
-    assert len({tuple(row) for row in splits}) == 20
-    assert len({tuple(row) for row in placed}) == 20
-    assert len({tuple(row[:4]) for row in placed}) < 20
+    found = jr.read(tmp_path / "some.nc")
+    assert (int(found.plans_legal), bool(same(found).all())) == (kept.sizes["plan"], True)
+    fits = kept.step_time.values[kept.feasible.values]
+    assert int(found.plans_feasible) == len(fits)
+    if len(fits):
+        assert float(found.step_time[0]) == fits.min()
 
 
 OBJECTIVES = [("step_time", "min"), ("memory", "min"), ("throughput", "max"), ("mfu", "max")]
@@ -691,20 +548,9 @@ def test_objective_is_improved_in_its_own_direction(objective, best, jaxroof, su
     assert list(found) == sorted(found, reverse=best == "max")
 
 
-WITHIN = [  # share, plans within it besides the best, by hand from the survey
-    ("0%", "No other plan that fits is within 0 %."),
-    (
-        "2%",
-        "One other plan is within 2 %: dp 8 tp 4 pp 64 mb 1 (4x1x1) uses 108.9 GB and is 0.3 %",
-    ),
-    ("0.02", "One other plan is within 2 %"),
-    ("1000%", "183 other plans are within 1e+03 %; the leanest, "),
-]
-
-
-@pytest.mark.parametrize(("share", "sentence"), WITHIN)
-def test_within_says_what_counts_as_close(share, sentence, jaxroof):
-    assert sentence in jaxroof(f"search {QUESTION} --within {share}").words
+def test_plans_close_to_the_best_are_counted(jaxroof):
+    said = jaxroof(f"search {QUESTION}").words
+    assert "One other plan is within 2 %: dp 8 tp 4 pp 64 mb 1 (4x1x1) uses 108.9 GB and is" in said
 
 
 SETS = [  # options, what changes
@@ -872,9 +718,6 @@ BAD = [  # arguments, a part of the one line
     (f"search {MACHINE} --gpus 8 --batch x", "whole numbers from 1 to 1e9, given 'x'"),
     (f"search {QUESTION} --top 0", "top: expected a whole number from 1 to 1,000,000, given 0"),
     (f"search {QUESTION} --top x", "Invalid value for '--top': 'x' is not a valid integer"),
-    (f"search {QUESTION} --within x", "--within: not a finite number, given 'x'"),
-    (f"search {QUESTION} --within -1%", "--within: expected a share of at least 0"),
-    (f"search {QUESTION} --within '2 GB'", "--within: 'GB' is not a plain number"),
     (f"search {MACHINE} --gpus {HUGE} --batch 8", "whole numbers from 1 to 1e9, given '999"),
     (f"search {MACHINE} --gpus 8 --batch {HUGE}", "whole numbers from 1 to 1e9, given '999"),
     (f"search {QUESTION} --top {HUGE}", "top: expected a whole number from 1 to 1,000,000"),
@@ -918,9 +761,11 @@ BAD = [  # arguments, a part of the one line
     (f"search {QUESTION} --set global_batch=8", "global_batch"),
     (f"search {QUESTION} --set attention=fuse", "no such Attention. Did you mean 'fused'?"),
     # files
-    (f"search {QUESTION} --all", "--all: writes every plan to a file; expected -o FILE.csv"),
     (f"search {QUESTION} -o plans.xlsx", "plans.xlsx: cannot tell the kind of file from '.xlsx'"),
-    (f"search {QUESTION} -o plans", "expected a name that ends in .nc, .csv, .json"),
+    (
+        f"search {QUESTION} -o plans",
+        "expected a name that ends in .png, .svg, .pdf, .nc, .csv, .json",
+    ),
     (f"search {QUESTION} -o no/plans.csv", "no/plans.csv: no such directory, given 'no'"),
     (f"search {QUESTION} -o folder.csv", "folder.csv: is a directory; expected the name of a file"),
     # layers
@@ -1039,10 +884,10 @@ def test_an_older_result_outlives_bad_input(line, jaxroof, tmp_path):
 # ---- Interruptions ------------------------------------------------------------------------------
 
 INTERRUPTED = [  # where Ctrl-C comes, in what
-    (commands, "one_machine", f"search {QUESTION} --all -o out.csv"),
-    (published_layers, "layers_of", f"layers {MACHINE} --plan tp=4 -o out.csv"),
-    (runs, "run_file", "run sweep.toml -o out.csv"),
-    (store.pd.DataFrame, "to_csv", f"search {QUESTION} --all -o out.csv"),
+    (commands, "one_machine", f"search {QUESTION} -o out.csv"),
+    (one_plan, "layers", f"layers {MACHINE} --plan tp=4 -o out.csv"),
+    (runs, "run", "run sweep.toml -o out.csv"),
+    (store.pd.DataFrame, "to_csv", f"search {QUESTION} -o out.csv"),
     (catalog, "describe", "list models"),
 ]
 
@@ -1075,16 +920,6 @@ plan = { gpus = 16384, global_batch = 4096, split = "1d" }
 STARTED = "import pathlib\nfrom jaxroof import published\npathlib.Path('started').touch()\n"
 
 
-LATE = """
-import gc, signal
-from jaxroof import published
-
-def collected(phase, info):
-    gc.callbacks.remove(collected)
-    signal.raise_signal(signal.SIGINT)
-
-gc.callbacks.append(collected)
-"""
 INTERRUPTED_LINE = "jaxroof: interrupted: nothing half-written was left behind"
 
 
@@ -1103,9 +938,9 @@ def long_run(folder: pathlib.Path, started: str):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of a terminal")
-@pytest.mark.parametrize(("wait", "again"), [(0.0, None), (0.7, None), (0.3, 0.0005)])
+@pytest.mark.parametrize(("wait", "again"), [(0.7, None), (0.3, 0.0005)])
 def test_ctrl_c_ends_a_large_run(wait, again, tmp_path):
-    """At once, in the middle, and pressed twice within a millisecond."""
+    """In the middle, and pressed twice within a millisecond."""
     with long_run(tmp_path, STARTED) as running:
         limit = time.monotonic() + 60
         while not (tmp_path / "started").exists() and time.monotonic() < limit:
@@ -1121,46 +956,6 @@ def test_ctrl_c_ends_a_large_run(wait, again, tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["long.toml", "started", "started.py"]
 
 
-@pytest.mark.skipif(os.name != "posix", reason="signals of a terminal")
-def test_ctrl_c_during_a_collection_of_garbage_is_not_lost(tmp_path):
-    """JAX runs a callback there; what is raised in one is printed and forgotten by Python."""
-    with long_run(tmp_path, LATE) as running:
-        out, err = running.communicate(timeout=40)
-    assert (running.returncode, out) == (INTERRUPT, ""), err
-    assert last_words(err) == INTERRUPTED_LINE
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["long.toml", "started.py"]
-
-
-WITHIN = """
-import importlib.machinery, pathlib, signal
-from jaxroof import published
-
-class Loader(importlib.machinery.ExtensionFileLoader):
-    def exec_module(self, module):
-        signal.raise_signal(signal.SIGINT)
-        pathlib.Path("whole").touch()
-
-Loader("compiled", "compiled.so").exec_module(None)
-"""
-SWALLOWED = """
-import signal
-from jaxroof import published
-
-try:
-    signal.raise_signal(signal.SIGINT)
-except KeyboardInterrupt:  # as a library does that compiled code calls back
-    pass
-"""
-CLEANED = """
-import pathlib, signal
-from jaxroof import published
-
-try:
-    signal.raise_signal(signal.SIGINT)
-finally:
-    signal.raise_signal(signal.SIGINT)
-    pathlib.Path("whole").touch()
-"""
 OTHER = """
 import signal, jaxroof.engine.search.driver as driver
 from jaxroof import published
@@ -1177,21 +972,13 @@ search.best_plans = best_plans
 """
 
 
-ENDED = [(WITHIN, ["whole"]), (OTHER, []), (SWALLOWED, []), (CLEANED, ["whole"])]
-
-
 @pytest.mark.skipif(os.name != "posix", reason="signals of a terminal")
-@pytest.mark.parametrize(("module", "left"), ENDED)
-def test_ctrl_c_breaks_no_compiled_module_and_is_no_error_of_a_library(module, left, tmp_path):
-    """A compiled module that is interrupted while it is set up aborts the whole process.
-
-    What a library swallows comes again; what an interrupt ended is cleaned up in peace.
-    """
-    with long_run(tmp_path, module) as running:
+def test_ctrl_c_is_no_error_of_a_library(tmp_path):
+    with long_run(tmp_path, OTHER) as running:
         out, err = running.communicate(timeout=40)
     assert (running.returncode, out) == (INTERRUPT, ""), err
     assert last_words(err) == INTERRUPTED_LINE
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["long.toml", "started.py", *left]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["long.toml", "started.py"]
 
 
 # ---- What is on the other side of the pipe ------------------------------------------------------

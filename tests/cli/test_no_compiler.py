@@ -14,7 +14,7 @@ PLAN = (
 COMMANDS = [
     f"search {ONE} --split summa --top 3",
     f"search {ONE} --mine tp=8,pp=8",
-    f"search {ONE} --all -o plans.csv",
+    f"search {ONE} -o plans.csv",
     "compare --estimator published "
     "--model gpt3-1t --system a100-nvs4,h200-nvs4 --gpus 2048 --batch 4096",
     f"pareto {ONE}",

@@ -352,11 +352,11 @@ REFUSED = [  # options, the one line
     ("--schedule zbh1", "--schedule: zbh1: no such schedule. Did you mean 'zb-h1'?"),
     ("--schedule 1f1b --chunks 3", "--chunks: none of 1f1b has a choice of it; expected it with"),
     ("--schedule interleaved --chunks 5", "interleaved: 4 x 5 stages do not divide the 96 layers"),
-    ("--first -1", "--first: expected layers' worth of at least 0, such as 0.8, given '-1'"),
+    ("--first -1", "first: expected layers' worth of at least 0, such as 0.8, given '-1'"),
     ("--sends blocked", "--sends: blocked: no such kind of sends. Did you mean 'blocking'?"),
     ("--plan tp=4", "--plan: pp=1: a schedule is of a pipeline; expected pp=2 or more"),
     ("--plan tp=5,pp=4", "--plan: tp=5 is one of the tensor degrees that do not divide the heads"),
-    ("--system tpu-v5e", "tpu-v5e: a training step needs vector_flops, fast_domain"),
+    ("--system tpu-v5e", "system.vector_flops, system.fast_bandwidth"),
     ("--trace t.txt", "t.txt: cannot tell the kind of file from '.txt'"),
 ]
 

@@ -139,9 +139,9 @@ def test_memory_that_runs_out_is_one_line(error, file, monkeypatch, jaxroof):
     def fails(*_, **__):
         raise error
 
-    from jaxroof.cli.actions import run as runs
+    from jaxroof.config import sweep_file
 
-    monkeypatch.setattr(runs, "run_file", fails)
+    monkeypatch.setattr(sweep_file, "run", fails)
     file.write_text(sweep(count=3))
     ended = jaxroof("run sweep.toml")
     said = "jaxroof: out of memory (8 TB); expected a smaller question, or more memory\n"

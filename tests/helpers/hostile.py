@@ -117,5 +117,5 @@ OPTIONS = [
     *("--top", "3", "--where", "tp<=8", "--mine", "tp=8", "--json", "--set", "precision=fp8"),
     *("system.nics=0", "global_batch=0", "--help", "-h", "--", "-", "--objective", "device"),
     *("--estimator", "published", "--gpus", "7", "8..64", "--batch", "1e99", "--unknown", ""),
-    *("--split", "summa", "--placements", "--all", "--model", "--system", "vit-era5", "tpu-v5e"),
+    *("--split", "summa", "--quiet", "--model", "--system", "vit-era5", "tpu-v5e"),
 ]

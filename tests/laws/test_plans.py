@@ -141,7 +141,7 @@ def test_a_plan_in_part_is_filled_in_alike_by_every_command(
     monkeypatch: Any,
 ) -> None:
     """``search --mine``, ``fit --plan`` and ``schedule --plan``: fields, seconds, bytes, words."""
-    monkeypatch.setattr("jaxroof.cli.actions.fit.MOST", 0)  # changes are another question
+    monkeypatch.setattr("jaxroof.analyses.fit_changes.MOST", 0)  # changes are another question
     asked: dict[str, Any] = {"model": model, "system": system, "global_batch": batch}
     asked["settings"] = dict([setting.split("=")]) if setting else {}
     search = jr.fastest_plans(**asked, gpus=gpus, own=own)

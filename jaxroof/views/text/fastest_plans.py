@@ -1,7 +1,7 @@
 """Plans by their step time: a table with intervals, and sentences on what takes the time."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import xarray as xr
 
@@ -26,7 +26,7 @@ from jaxroof.views.text.plan import (
     usual_words,
 )
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
-from jaxroof.views.text.sizes import NOTHING, by_size, table_of_sizes
+from jaxroof.views.text.sizes import by_size, table_of_sizes
 
 GB = 1e9
 LEAST = 0.005  # shares below are not worth words
@@ -35,7 +35,7 @@ LEAST = 0.005  # shares below are not worth words
 def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
     """Yield the fastest plans on one number of accelerators, or the fastest on each of several."""
     if data["gpus"].ndim:
-        yield from answer_of_sizes(by_size(data))
+        yield from _sizes(by_size(data))
         return
     yield from title(title_of(data))
     yield from usual(answer_sentence(data), plan_sentence(data.isel(plan=0)))
@@ -50,12 +50,10 @@ def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
         yield from usual(f"This batch divides badly: {more}.")
 
 
-def answer_of_sizes(
-    found: Sequence[xr.Dataset], none: Mapping[int, str] = NOTHING
-) -> Iterator[Said]:
-    """Yield the fastest plan on each number of accelerators; ``none`` says why others have none."""
+def _sizes(found: Sequence[xr.Dataset]) -> Iterator[Said]:
+    """Yield the fastest plan on each number of accelerators."""
     words, capacity = "the fastest plan that fits", float(found[0].capacity)
-    yield from table_of_sizes(words, measures(capacity), found, none, own_sentence)
+    yield from table_of_sizes(words, measures(capacity), found, own_sentence)
     for one in found:
         if "plans_feasible" in one:  # a file of several sizes has no counts
             yield from usual(size_sentence(one))

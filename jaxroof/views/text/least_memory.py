@@ -21,7 +21,7 @@ from jaxroof.views.text.plan import (
     usual_words,
 )
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
-from jaxroof.views.text.sizes import NOTHING, by_size, table_of_sizes
+from jaxroof.views.text.sizes import by_size, table_of_sizes
 
 GB = 1e9
 GROUPS = ("weights", "gradients", "optimizer", "activations")  # shown before the others
@@ -48,7 +48,7 @@ WAYS = {  # other ways to ask: where a plan fits then, on how many accelerators,
 def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
     """Yield the leanest plans on one number of accelerators, or on the fewest if none was given."""
     if data["gpus"].ndim:
-        yield from answer_of_sizes(by_size(data))
+        yield from _sizes(by_size(data))
         return
     yield from title(title_of(data))
     yield from leanest(data)
@@ -69,17 +69,15 @@ def leanest(data: xr.Dataset, table: bool = True) -> Iterator[Said]:
         yield from usual(glossary(data, shown_fields(data)))
 
 
-def answer_of_sizes(
-    found: Sequence[xr.Dataset], none: Mapping[int, str] = NOTHING
-) -> Iterator[Said]:
-    """Yield the leanest plan on each number of accelerators; ``none`` says why others have none."""
+def _sizes(found: Sequence[xr.Dataset]) -> Iterator[Said]:
+    """Yield the leanest plan on each number of accelerators."""
     counts = [
         Shown(head, lambda row, name=name: f"{int(row[name]):,}", 1)  # type: ignore[misc]
         for head, name in (("plans", "plans_legal"), ("fit", "plans_feasible"))
         if name in found[0]  # a file of several sizes has no counts
     ]
     columns = [*counts, *measures("HBM\n[GB]", float(found[0].capacity))]
-    yield from table_of_sizes("the plan that needs least", columns, found, none, own_sentence)
+    yield from table_of_sizes("the plan that needs least", columns, found, own_sentence)
 
 
 def title_of(data: xr.Dataset) -> str:

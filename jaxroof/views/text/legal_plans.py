@@ -1,11 +1,12 @@
 """What is said of the legal plans of one machine, ranked: of any estimator that is searched."""
 
-import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import xarray as xr
 
+from jaxroof.analyses.legal_plans import CLOSE
 from jaxroof.analyses.result_metadata import (
     head_of,
     headlines,
@@ -28,114 +29,73 @@ from jaxroof.views.text.plan import (
     plan_words,
 )
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
-from jaxroof.views.text.sizes import by_size, limit_of
+from jaxroof.views.text.sizes import by_size, limit_of, none_sentences
 from jaxroof.views.text.tables import amount, filled, per_run
 
 LEAST = 0.005  # parts with smaller shares are not worth words
 TIME, RATE = "step_time", "throughput"  # results of a training step
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class RankedPlans:
-    """The plans that are shown, best first, with all their results."""
-
-    data: xr.Dataset
-    limit: float  # what a plan may need
-    feasible: int | None  # how many fit, None if that is not known
-
-    @property
-    def best(self) -> xr.Dataset | None:
-        """Return the best plan, None if nothing fits."""
-        return self.data.isel(plan=0) if self.feasible != 0 else None
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class LegalPlans(RankedPlans):
-    """The best plans on one machine, how they were searched, and the user's own among them."""
-
-    gpus: int | None  # accelerators, where the question has such a number
-    objective: str
-    where: Sequence[str]  # constraints
-    refused: Mapping[str, int]  # plans that each rule refused
-    refusals: Mapping[str, str]  # and what these are, in words
-    needs: np.ndarray  # of every legal plan
-    close: int  # how many others are close to the best
-    lean: xr.Dataset | None  # the leanest of these and of the best
-    leanest: xr.Dataset | None  # the plan that needs least, None if none is legal
-    # where nothing is within every limit: how many plans each excludes, what the nearest misses
-    beyond: Mapping[str, tuple[int, float]]
-    own: xr.Dataset | None  # the user's plan
-    place: int  # of the user's plan among those that fit
-    not_allowed: str  # why the user's plan is not among the legal plans
-
-    @property
-    def legal(self) -> int:
-        """Return how many plans are legal."""
-        return len(self.needs)
-
-
 def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
-    """Yield the plans that a file has on each number of accelerators: those shown, or all."""
-    each = by_size(data) if "gpus" in data else [data]
+    """Yield the best plans, and the user's own; of several machines the best of each."""
+    yield from title(str(data.attrs.get("title", "")))
+    each = by_size(data) if "gpus" in data and data["gpus"].ndim else [data]
+    if "each" in data.attrs and RATE in data:
+        yield from _sizes(each)
+        return
     for some in each:
         if len(each) > 1:
             yield from title(f"{int(some['gpus']):,} accelerators")
-        found = _ranked(some)
-        if found.best is not None:
-            yield from _best_plans(found, found.best)
+        yield from _plans_of(_ranked(some))
+    yield from usual(*none_sentences(data))
 
 
-def answer_of_search(found: LegalPlans, about: str, within: float) -> Iterator[Said]:
-    """Yield the best plans on one machine, and the user's own.
-
-    ``about`` is the title; plans ``within`` a share of the best are close to it.
-    """
-    yield from title(about)
-    if found.best is None or found.lean is None:
-        nothing = nothing_sentence(found)
-        yield from quiet(nothing[:1].upper() + nothing[1:], counts_sentence(found))
+def _plans_of(data: xr.Dataset) -> Iterator[Said]:
+    best = data.isel(plan=0)
+    if not bool(best["feasible"]):
+        nothing = nothing_sentence(data)
+        yield from quiet(nothing[:1].upper() + nothing[1:])
     else:
-        yield from _best_plans(found, found.best)
-        yield from usual(close_sentence(found, found.lean, found.best, within))
-        yield from verbose(counts_sentence(found))
-    yield from usual(own_sentence(found))
+        yield from usual(best_sentence(data), plan_sentence(best))
+        yield from quiet(plans_table(data, need_limit(data)))
+        yield from usual(glossary(data), parts_sentence(best), close_sentence(data))
+    yield from (verbose if bool(best["feasible"]) else quiet)(counts_sentence(data))
+    yield from usual(own_sentence(data))
 
 
-def answer_of_sizes(found: Sequence[LegalPlans], about: str) -> Iterator[Said]:
+def _sizes(each: Sequence[xr.Dataset]) -> Iterator[Said]:
     """Yield the best plan on each number of accelerators, and how the plans scale."""
-    fits = [one.gpus for one in found if one.best is not None]
-    yield from title(about)
-    yield from quiet(sizes_table(found))
-    yield from usual(glossary(found[0].data))
-    for one in found:
-        on = f"On {one.gpus:,}:"
-        yield from usual(f"{on} {nothing_sentence(one)}" if one.best is None else "")
+    yield from quiet(sizes_table(each))
+    yield from usual(glossary(each[0]), *none_sentences(each[0]))
+    for one in each:
+        on = f"On {int(one.gpus):,}:"
+        yield from usual("" if _fits(one) else f"{on} {nothing_sentence(one)}")
         own = own_sentence(one)
         yield from usual(f"{on} {own}" if own else "")
-    if fits:
+    if fits := [int(one.gpus) for one in each if _fits(one)]:
         first = f"{fits[0]:,}, the first that fits"
         yield from usual(f"Scaling: throughput per accelerator relative to {first}.")
 
 
-def _best_plans(found: RankedPlans, best: xr.Dataset) -> Iterator[Said]:
-    said = best_sentence(best, found.feasible, found.limit)
-    yield from usual(said, plan_sentence(best))
-    yield from quiet(plans_table(found.data, found.limit))
-    yield from usual(glossary(found.data), parts_sentence(best))
+def _fits(data: xr.Dataset) -> bool:
+    return bool(data["feasible"].values[0])
 
 
-def _ranked(data: xr.Dataset) -> RankedPlans:
+def need_limit(data: xr.Dataset) -> float:
+    """Return what a plan may need."""
+    return float(data["limit"]) if "limit" in data else limit_of(data)
+
+
+def _ranked(data: xr.Dataset) -> xr.Dataset:
     """Return the plans of a file: those shown stand in their order, all of them in none."""
     fits = np.flatnonzero(data["feasible"].values)
-    every = len(fits) < data.sizes["plan"]
-    if every and len(fits):
-        aim = aim_of(data)
-        sign = -1.0 if rises(data, aim) else 1.0
-        fits = fits[np.argsort(sign * data[aim].values[fits], kind="stable")]
-        other = np.setdiff1d(np.arange(data.sizes["plan"]), fits)
-        data = data.isel(plan=np.concatenate([fits, other]))
-    count = len(fits) if every or not len(fits) else None
-    return RankedPlans(data=data, limit=limit_of(data), feasible=count)
+    if "plans_legal" in data or not 0 < len(fits) < data.sizes["plan"]:
+        return data
+    aim = aim_of(data)
+    sign = -1.0 if rises(data, aim) else 1.0
+    fits = fits[np.argsort(sign * data[aim].values[fits], kind="stable")]
+    other = np.setdiff1d(np.arange(data.sizes["plan"]), fits)
+    return data.isel(plan=np.concatenate([fits, other])).assign(plans_feasible=len(fits))
 
 
 # ---- Tables -------------------------------------------------------------------------------------
@@ -184,38 +144,36 @@ def result_columns(data: xr.Dataset, limit: float | None) -> list[Shown]:
 
 
 def _limit(row: xr.Dataset, limit: float | None) -> float:
-    return limit_of(row) if limit is None else limit
+    return need_limit(row) if limit is None else limit
 
 
 def _share(part: float) -> str:
     return "-" if part == 0 else "<0.1" if part < 0.0005 else f"{100 * part:.1f}"
 
 
-def sizes_table(found: Sequence[LegalPlans]) -> PlainTable:
+def sizes_table(each: Sequence[xr.Dataset]) -> PlainTable:
     """Return one row per cluster size: its best plan and the scaling efficiency."""
-    best = [one.best for one in found if one.best is not None]
-    each = [float(one.best[RATE]) / (one.gpus or 1) for one in found if one.best is not None]
+    rows = [one.isel(plan=0) for one in each]
+    best = [row for row in rows if bool(row["feasible"])]
 
-    def of_best(column: Shown) -> Shown:
-        return column._replace(cell=lambda one: column.cell(one.best))
-
-    def scaling(one: LegalPlans) -> str:
-        return f"{100 * float(one.best[RATE]) / (one.gpus or 1) / each[0]:.1f}" if one.best else ""
+    def scaling(row: xr.Dataset) -> str:
+        rate, first = (float(one[RATE] / one.gpus) for one in (row, best[0]))
+        return f"{100 * rate / first:.1f}"
 
     counts = [
-        Shown("gpus", lambda one: f"{one.gpus:,}"),
-        Shown("plans", lambda one: f"{one.legal:,}", 6),
-        Shown("fit", lambda one: f"{one.feasible:,}", 6),
+        Shown("gpus", lambda row: f"{int(row.gpus):,}"),
+        Shown("plans", lambda row: f"{int(row.plans_legal):,}", 6),
+        Shown("fit", lambda row: f"{int(row.plans_feasible):,}", 6),
     ]
     plans = plan_columns(best[0], best, 5) if best else []
-    results = result_columns(best[0], None) if best else [Shown("best", lambda one: "")]
-    columns = [*counts, *map(of_best, [*plans, *results]), Shown("scaling\n%", scaling, 1)]
+    results = result_columns(best[0], None) if best else [Shown("best", lambda row: "")]
 
-    def nothing(one: LegalPlans) -> list[str]:
-        told = [*(count.cell(one) for count in counts), *["-"] * len(plans), "nothing fits"]
-        return [] if one.best else told
+    def nothing(row: xr.Dataset) -> list[str]:
+        told = [*(count.cell(row) for count in counts), *["-"] * len(plans), "nothing fits"]
+        return [] if bool(row["feasible"]) else told
 
-    return PlainTable().add_rows(columns, found, nothing)
+    columns = [*counts, *plans, *results, Shown("scaling\n%", scaling, 1)]
+    return PlainTable().add_rows(columns, rows, nothing)
 
 
 # ---- Sentences ----------------------------------------------------------------------------------
@@ -226,8 +184,10 @@ def aim_of(data: xr.Dataset) -> str:
     return str(roles(data)["objective"])
 
 
-def best_sentence(best: xr.Dataset, fits: int | None, limit: float) -> str:
-    """Return the best of the plans that fit, its results and need; ``fits`` is None if unknown."""
+def best_sentence(data: xr.Dataset) -> str:
+    """Return the best of the plans that fit, its results and need."""
+    best, limit = data.isel(plan=0), need_limit(data)
+    fits = int(data.plans_feasible) if "plans_feasible" in data else None
     count = "" if fits is None else f"{fits:,} "
     of = ", the only plan that fits" if fits == 1 else f" of the {count}plans that fit"
     merits = [TIME, RATE] if {TIME, RATE} <= {*best.data_vars} else headlines(best)
@@ -257,52 +217,65 @@ def parts_sentence(best: xr.Dataset) -> str:
     return f"Where the {what} goes: {listing(said)}." if said else ""
 
 
-def counts_sentence(found: LegalPlans) -> str:
+def counts_sentence(data: xr.Dataset) -> str:
     """Return how many plans there were, how many fit, and the reasons against the rest."""
-    legal, fits = found.legal, int((found.needs <= found.limit).sum())
-    asked = f" with {' and '.join(found.where)}" if found.where else ""
-    rules = refused_sentences(found.refused, found.refusals)
-    if not (need := need_of(found.data)):
+    if "plans_legal" not in data:  # of an older file
+        return ""
+    legal, fits = int(data.plans_legal), int(data.plans_feasible)
+    where, refused, reasons = (
+        json.loads(data.attrs.get(name, "{}")) for name in ("where", "refused", "reasons")
+    )
+    asked = f" with {' and '.join(where)}" if where else ""
+    rules = refused_sentences(refused, reasons)
+    if not (need := need_of(data)):
         return f"{_plans(legal)}{asked}.{rules}"
-    over, unit = legal - fits, unit_of(found.data, need)
-    kept = f"{_plans(legal)}{asked}; {fits:,} fit in {size(found.limit, unit)}"
+    over, unit = legal - fits, unit_of(data, need)
+    kept = f"{_plans(legal)}{asked}; {fits:,} fit in {size(need_limit(data), unit)}"
     if over:
-        least, most = size(found.needs.min(), unit), size(found.needs.max(), unit)
+        least, most = (size(float(data[name]), unit) for name in ("need_least", "need_most"))
         kept += f", {over:,} need more (plans need {least} to {most})"
     return f"{kept}.{rules}"
 
 
-def close_sentence(found: LegalPlans, lean: xr.Dataset, best: xr.Dataset, within: float) -> str:
+def close_sentence(data: xr.Dataset) -> str:
     """Return how many plans are close to the best, and which of them needs the least memory."""
-    share, many, objective = f"{100 * within:.3g} %", found.close, found.objective
+    if "close" not in data:
+        return ""
+    share, many, objective = f"{100 * CLOSE:.3g} %", int(data["close"]), data.attrs["objective"]
     if many == 0:
         return f"No other plan that fits is within {share}."
     first = "One other plan is" if many == 1 else f"{many:,} other plans are"
-    if not (need := need_of(lean)):
+    if not (need := need_of(data)):
         return f"{first} within {share}."
-    if float(lean[objective]) == float(best[objective]):
-        less = "memory" if need == "memory" else words_of(lean, need)
+    value, best = float(data.close_lean), float(data[objective][0])
+    if value == best:
+        less = "memory" if need == "memory" else words_of(data, need)
         return f"{first} within {share}; none of them needs less {less}."
-    gap = _behind(float(lean[objective]), float(best[objective]))
-    worse = f"is {gap} slower" if unit_of(lean, objective) == "s" else f"is {gap} behind"
+    gap = _behind(value, best)
+    worse = f"is {gap} slower" if unit_of(data, objective) == "s" else f"is {gap} behind"
     lead = f"{first} within {share}: " if many == 1 else f"{first} within {share}; the leanest, "
-    said = f"{placed_words(lean)}{',' * (many > 1)}"
-    return f"{lead}{said} uses {size(float(lean[need]), unit_of(lean, need))} and {worse}."
+    said = f"{placed_words(_with_fields(data, 'close_plan'))}{',' * (many > 1)}"
+    return f"{lead}{said} uses {size(float(data.close_need), unit_of(data, need))} and {worse}."
 
 
-def nothing_sentence(found: LegalPlans) -> str:
+def _with_fields(data: xr.Dataset, name: str) -> xr.Dataset:
+    """Return the first plan with the fields of another, which are JSON under a name."""
+    row, fields = data.isel(plan=0), json.loads(str(data[name].values))
+    return row.assign({field: row[field].copy(data=value) for field, value in fields.items()})
+
+
+def nothing_sentence(data: xr.Dataset) -> str:
     """Return which need is too large, by how much, and what it is made of."""
-    lean = found.leanest
-    if lean is None:
-        return "no legal plan."
-    if len(found.beyond) > 1:
-        name = max(found.beyond, key=lambda one: found.beyond[one][0])
-        count, missing = found.beyond[name]
+    lean = data.isel(plan=0)
+    beyond = json.loads(data.attrs.get("beyond", "{}"))
+    if len(beyond) > 1:
+        name = max(beyond, key=lambda one: int(beyond[one][0]))
+        count, missing = beyond[name]
         return (
             f"nothing is within every limit: {words_of(lean, name)} excludes {_plans(count)}; "
             f"the nearest plan misses it by {amount(missing, unit_of(lean, name))}."
         )
-    need, limit = need_of(lean), found.limit
+    need, limit = need_of(lean), need_limit(data)
     unit = unit_of(lean, need)
     over = float(lean[need]) - limit
     said = (
@@ -317,28 +290,32 @@ def nothing_sentence(found: LegalPlans) -> str:
     return f"{said} Largest term: {order[0][0]} ({terms})."
 
 
-def own_sentence(found: LegalPlans) -> str:
+def own_sentence(data: xr.Dataset) -> str:
     """Return the rank of the user's plan, its gap to the best, and where it spends more."""
-    row, best, limit = found.own, found.best, found.limit
-    if row is None:
-        return f"Yours is not allowed: {found.not_allowed}." if found.not_allowed else ""
-    aim, objective, fits = aim_of(row), found.objective, found.feasible or 0
+    if "own" not in data:
+        why = data.attrs.get("own_refused")
+        return f"Yours is not allowed: {why}." if why else ""
+    best, aim = data.isel(plan=0), str(data.attrs["objective"])
+    own, need, limit = float(data.own), float(data.own_need), need_limit(data)
+    row = _with_fields(data, "own_plan").assign({aim: best[aim].copy(data=own)})
     said = f"Yours: {placed_words(row)}, {amounts_of(row, aim)}"
-    if best is None or not bool(row.feasible):
-        need, unit = float(row[need_of(row)]), unit_of(row, need_of(row))
+    if need > limit or not _fits(data):
+        unit = unit_of(data, need_of(data))
         return (
             f"{said}, but it does not fit: it needs {size(need, unit)}, "
             f"{size(need - limit, unit)} more than the {size(limit, unit)} there are."
         )
-    if found.place == 1:
+    place, fits = int(data.own_place), int(data.plans_feasible)
+    if place == 1:
         return f"{said}: it is the best of the {fits:,} plans that fit."
-    gap = _behind(float(row[objective]), float(best[objective]))
-    slower = objective == aim and unit_of(row, aim) == "s"
-    worse = "slower" if slower else f"behind the best in {objective.replace('_', ' ')}"
-    said = f"{said}: place {found.place:,} of the {fits:,} plans that fit, {gap} {worse}."
-    more = {n: float(row[n]) - float(best[n]) for n in parts_of(row, aim)}
+    slower = aim == aim_of(data) and unit_of(data, aim) == "s"
+    worse = "slower" if slower else f"behind the best in {aim.replace('_', ' ')}"
+    gap = _behind(own, float(best[aim]))
+    said = f"{said}: place {place:,} of the {fits:,} plans that fit, {gap} {worse}."
+    parts = json.loads(str(data.own_parts.values))
+    more = {name: value - float(best[name]) for name, value in parts.items()}
     worst = sorted((n for n in more if more[n] > 0), key=lambda n: -more[n])[:2]
-    spent = [f"{amount(more[n], unit_of(row, n))} more in {words_of(row, n)}" for n in worst]
+    spent = [f"{amount(more[n], unit_of(data, n))} more in {words_of(data, n)}" for n in worst]
     return f"{said} It spends {listing(spent)}." if spent else said
 
 

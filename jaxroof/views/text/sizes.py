@@ -1,19 +1,18 @@
 """What is said of plans of today's training on several numbers of accelerators."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import xarray as xr
 
+from jaxroof.analyses.legal_plans import BY_SIZE
 from jaxroof.analyses.result_metadata import filled_paths
 from jaxroof.errors import listing
 from jaxroof.views.text.layout import PlainTable, Shown
 from jaxroof.views.text.plan import field_columns, glossary, shown_fields, used_fields
 from jaxroof.views.text.said import Said, quiet, title, usual
 
-NOTHING: Mapping[int, str] = MappingProxyType({})
 MOST = 3  # sizes without a plan of which it is said why
 
 
@@ -21,7 +20,6 @@ def table_of_sizes(
     words: str,
     columns: Sequence[Shown],
     found: Sequence[xr.Dataset],
-    none: Mapping[int, str],
     own: Callable[[xr.Dataset], str],
 ) -> Iterator[Said]:
     """Yield the first plan of each size in a table, why others have none, and the user's own."""
@@ -32,23 +30,34 @@ def table_of_sizes(
     yield from title(f"{about['model']} on {about['system']}")
     yield from quiet(PlainTable(f"{words}, by number of accelerators").add_rows(every, first))
     yield from usual(glossary(found[0], fields))
-    for gpus in [*none][:MOST]:
-        yield from usual(f"On {gpus:,}: {none[gpus].removeprefix('plan: ')}.")
-    if len(none) > MOST:
-        others = listing([f"{gpus:,}" for gpus in [*none][MOST:]])
-        yield from usual(f"None on {others} accelerators either.")
+    yield from usual(*none_sentences(found[0]))
     for one in found:
         if "own" in one:
             yield from usual(f"On {int(one.gpus):,}, y{own(one)[1:]}")
 
 
+def none_sentences(data: xr.Dataset) -> list[str]:
+    """Return why numbers of accelerators have no plan."""
+    none = {int(size): why for size, why in json.loads(data.attrs.get("none", "{}")).items()}
+    said = [f"On {size:,}: {none[size].removeprefix('plan: ')}." for size in [*none][:MOST]]
+    if len(none) > MOST:
+        others = listing([f"{size:,}" for size in [*none][MOST:]])
+        said.append(f"None on {others} accelerators either.")
+    return said
+
+
 def by_size(data: xr.Dataset) -> list[xr.Dataset]:
-    """Return the plans of a file by number of accelerators, with the memory that they may fill."""
-    sizes, limit = data["gpus"].values, limit_of(data)
-    return [
-        data.isel(plan=np.flatnonzero(sizes == size)).assign(gpus=size, capacity=limit)
-        for size in np.unique(sizes)
-    ]
+    """Return the plans of a file by number of accelerators, and what holds for all of one."""
+    sizes, each = data["gpus"].values, json.loads(data.attrs.get("each", "{}"))
+    found = []
+    for size in np.unique(sizes):
+        some = data.isel(plan=np.flatnonzero(sizes == size))
+        told = {name: value for name, value in each.get(str(size), {}).items() if value is not None}
+        attrs = {name: value for name, value in told.items() if name in BY_SIZE}
+        single = {name: value for name, value in told.items() if name not in attrs}
+        single = {"capacity": limit_of(data), **single, "gpus": size}
+        found.append(some.assign(single).assign_attrs(attrs))
+    return found
 
 
 def limit_of(data: xr.Dataset) -> float:

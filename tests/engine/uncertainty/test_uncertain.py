@@ -511,7 +511,6 @@ def test_several_sizes_have_bands_along_them(asked):
 
 REFUSED = [  # options, table, what is said
     ("--mine tp=8", TABLE, "--mine: not with --uncertain"),
-    ("--all", TABLE, "--all: not with --uncertain"),
     ("-o draws.xlsx", TABLE, "draws.xlsx: cannot tell the kind of file"),
     ("--objective tim", TABLE, "objective"),
     ("", "samples = 16", "table.toml: distributions: nothing is there"),

@@ -17,8 +17,8 @@ from places import ROOT
 from rich.console import Console
 
 from jaxroof import catalog
-from jaxroof.cli import entries
-from jaxroof.cli.actions.console import print_text
+from jaxroof.cli import printing
+from jaxroof.cli.deliver import print_text
 from jaxroof.units import JOIN, unbroken
 from jaxroof.views.text.layout import PlainTable, evenly, wrapped
 from jaxroof.views.text.rows import ERROR, rows_table
@@ -319,7 +319,7 @@ def test_a_sentence_to_a_pipe_is_one_line():
 @pytest.mark.parametrize("kind", ["systems", "models", "estimators"])
 def test_a_list_wraps_below_its_texts(kind, width, jaxroof, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(width))
-    monkeypatch.setattr(entries.sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(printing.sys.stdout, "isatty", lambda: True)
     said = jaxroof(f"list {kind}")
     assert fits(said.out.splitlines(), width)
     if kind == "systems":  # a table

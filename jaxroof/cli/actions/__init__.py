@@ -1,1 +1,0 @@
-"""Implementation of each command: read the options, evaluate, print, write."""

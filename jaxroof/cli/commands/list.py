@@ -1,0 +1,118 @@
+"""The command `jaxroof list`: what the catalogue holds, and what can be asked."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from jaxroof.cli import completion
+from jaxroof.cli.printing import page_width, print_entries, print_wrapped
+
+OF = {"models": "; of --estimator published"}  # what the entries of a kind are asked with
+EXAMPLES = 4  # names shown per kind in the list of all kinds
+COLUMNS = {"TFLOP/s": 7, "GB": 4, "GB/s": 8, "domain": 6}  # of the list, and how wide each is
+NARROW = (("domain",), ("GB/s", "domain"), ("GB", "GB/s", "domain"))  # left out one after another
+NOTES = (
+    "TFLOP/s: matrix products; GB, GB/s: memory; domain: accelerators on fast links.",
+    "training: a step of a model of today (search, compare, pareto, explain, layers, schedule); "
+    "published: the same by the study's model; roofline: one operator; torus: its collectives; "
+    "limits: of scaling.",
+    "`jaxroof show NAME` prints all fields of a system, and where they come from.",
+)
+
+
+@click.command(name="list", short_help="List what the catalogue holds, and what can be asked.")
+@click.argument(
+    "kind",
+    metavar="[models|mlps|systems|software|estimators]",
+    default="",
+    shell_complete=completion.kinds,
+)
+def command(kind: str) -> None:
+    """List one kind of the catalogue's entries, or what can be asked; alone, list the kinds."""
+    from jaxroof import catalog
+
+    if not kind:
+        _list_kinds()
+        return
+    if kind == "estimators":
+        from jaxroof.estimators.questions import QUESTIONS
+
+        print_entries([*QUESTIONS.items()])
+        return
+    if kind == "systems":
+        click.echo("\n".join([*_systems(page_width()), ""]))
+        for note in NOTES:
+            print_wrapped(note)
+        return
+    kinds = catalog.MODELS if kind == "models" else (kind,)
+    rows = [
+        (name, f"{entry['title']}: {_summary(entry)}{OF.get(one, '')}")
+        for one in kinds
+        for name in catalog.names(one)
+        for entry in [catalog.describe(one, name)]
+    ]
+    print_entries(rows)
+
+
+def _list_kinds() -> None:
+    """Print the kinds that can be listed, with the count and the first names of each."""
+    from jaxroof import catalog, estimators
+
+    kinds = {kind: catalog.names(kind) for kind in ("models", "mlps", "systems", "software")}
+    kinds["models"] = tuple(name for kind in catalog.MODELS for name in catalog.names(kind))
+    kinds["estimators"] = estimators.names()
+    print_entries(
+        [(kind, f"{len(some)}: {', '.join(some[:EXAMPLES])}, ...") for kind, some in kinds.items()]
+    )
+    print_wrapped("All of a kind: jaxroof list systems. One of them: jaxroof show b200-nvs8.")
+
+
+def _summary(entry: dict[str, Any]) -> str:
+    if "note" in entry and "formulas" in entry:  # software
+        return str(entry["note"])
+    fields = ("layers", "hidden", "heads", "experts", "sequence")
+    return ", ".join(f"{field} {entry[field]}" for field in fields if field in entry)
+
+
+def _systems(width: int) -> list[str]:
+    """Return the lines of a table: the rates of every system, and the questions it can answer.
+
+    Columns that a page of that width has no room for are left out.
+    """
+    from jaxroof import catalog
+
+    rows = [_row(name) for name in catalog.names("systems")]
+    for left_out in ((), *NARROW):
+        shown = [name for name in COLUMNS if name not in left_out]
+        lines = [_line(row, shown) for row in ({"system": "system", "answers": "answers"}, *rows)]
+        if max(map(len, lines)) <= width:
+            break
+    return lines
+
+
+def _row(name: str) -> dict[str, str]:
+    from jaxroof import catalog
+    from jaxroof.catalog.needs import answers
+
+    written = catalog.describe("systems", name)
+    return {
+        "system": name,
+        "TFLOP/s": _in(1e12, written["matrix_flops"], "FLOP/s"),
+        "GB": _in(1e9, written.get("hbm_capacity"), "B"),
+        "GB/s": _in(1e9, written["hbm_bandwidth"], "B/s"),
+        "domain": _in(1.0, written.get("fast_domain"), "1"),
+        "answers": ", ".join(answers(name)),
+    }
+
+
+def _line(row: Mapping[str, str], shown: Sequence[str]) -> str:
+    numbers = (f"{row.get(name, name):>{COLUMNS[name]}}" for name in shown)
+    return "  ".join([f"{row['system']:<16}", *numbers, row["answers"]])
+
+
+def _in(unit: float, written: Any, si: str) -> str:
+    """Return a number as written, converted to a larger unit; a dash if there is none."""
+    from jaxroof.units import parse
+
+    return "-" if written is None else f"{parse(written, si) / unit:.7g}"

@@ -1,0 +1,224 @@
+"""The command `jaxroof search`: the plans of one or several machines."""
+
+from typing import Any
+
+import click
+
+from jaxroof.cli.options import Command, shared
+from jaxroof.errors import InputError, refusal, unknown
+
+# results by which plans of training can be ranked: in the order of the step time, and the memory
+TIME = ("step_time", "throughput", "tokens_per_second", "mfu", "training_days")
+MEMORY = ("memory", "device")
+
+
+@click.command(
+    name="search",
+    cls=Command,
+    epilog="""\b
+Examples:
+  jaxroof search --model llama3.1-405b --system h100-nvs8 --gpus 2048 \\
+      --batch 2048
+  jaxroof search --model deepseek-v3 --system gb200-nvl72 --gpus 512,2048 \\
+      --batch 15360 --set precision=mxfp8
+  jaxroof search --model llama3.1-405b --system h100-nvs8 --gpus 2048 \\
+      --batch 2048 --mine tp=8,pp=16 --where 'tp<=8,zero<=1'
+  jaxroof search --estimator published --model gpt3-1t --system h200-nvs4 \\
+      --gpus 2048 --batch 4096 --set split=context
+  jaxroof search --estimator two_level:estimator --set message='1 GB'
+
+MODULE:NAME is an estimator of your own, of a file MODULE.py here or an installed module; --set
+gives its inputs.
+""",
+)
+@shared("model", "system", "estimator", "set", "output", "gpus", "batch", "sequence")
+@click.option("--top", default=5, show_default=True, help="Plans to print.")
+@shared("where", "margin")
+@click.option("--mine", metavar="PLAN", help="Rank your own plan: tp=8,pp=8,mb=1.")
+@click.option(
+    "--objective",
+    metavar="NAME",
+    help="Result to improve: memory, or a result of the estimator.  [default: step_time]",
+)
+@click.option("--uncertain", metavar="FILE", help="Draw inputs from the ranges of a TOML table.")
+@click.option("--dry-run", is_flag=True, help="With --uncertain: print points, memory, time.")
+@shared("json", "quiet", "verbose", "format", "split")
+def command(
+    top: int,
+    mine: str | None,
+    objective: str | None,
+    uncertain: str | None,
+    dry_run: bool,
+    output: str | None,
+    **options: Any,
+) -> int:
+    """Print the fastest plans of a cluster, and what binds them."""
+    from jaxroof.cli import deliver
+    from jaxroof.cli.question import PlansQuestion
+
+    if dry_run and uncertain is None:
+        raise refusal("--dry-run", "of draws alone; expected --uncertain FILE beside it")
+    asked = PlansQuestion(**options)
+    deliver.check_output(output)
+    if uncertain is not None:
+        if mine is not None:
+            raise InputError("--mine: not with --uncertain; expected one of the two")
+        return _uncertain(uncertain, asked, objective, top, output, dry_run)
+    if asked.of.name == "training":
+        return _training(asked, objective, top, mine, output)
+    return _legal(asked, objective, top, mine, output)
+
+
+def _legal(
+    asked: Any, objective: str | None, top: int, mine: str | None, output: str | None
+) -> int:
+    """Print the best plans of any estimator that is searched; return 1 if none fits."""
+    from jaxroof.analyses.legal_plans import legal_plans, of_sizes
+
+    given: dict[str, Any] = {"where": asked.rules, "objective": objective, "top": top, "own": mine}
+
+    def best(size: int | None) -> Any:
+        sized = {} if size is None else {"gpus": size}
+        return legal_plans(asked.of, **given, settings={**sized, **asked.settings})
+
+    data = best(None) if asked.gpus is None else of_sizes(asked.gpus, best, ())
+    batch = "" if asked.batch is None else f", batch {asked.batch:,}"
+    data.attrs["title"] = f"{asked.words}{batch}"
+    _deliver(data, output)
+    return 0 if bool(data.feasible.any()) else 1
+
+
+def _training(
+    asked: Any, objective: str | None, top: int, mine: str | None, output: str | None
+) -> int:
+    """Print the fastest plans of today's training on each of some numbers of accelerators.
+
+    By memory where that is the objective, where no run of the chip was measured, and where no plan
+    fits. Return 1 if no plan fits, and where a step time is asked for that there is not.
+    """
+    import json
+
+    from jaxroof.analyses.fastest_plans import NoPlanFits, better_batch, fastest_plans
+    from jaxroof.analyses.legal_plans import of_sizes
+    from jaxroof.catalog.lookup import chip_of, system
+    from jaxroof.cli import deliver
+    from jaxroof.cli.progress import working
+    from jaxroof.errors import NoAnswer
+
+    if objective not in (None, *TIME, *MEMORY):
+        raise unknown("--objective", objective, "objective of training", (*TIME, *MEMORY))
+    question = {name: asked.settings[name] for name in ("model", "system", "global_batch")}
+    rest = {name: value for name, value in asked.settings.items() if name not in question}
+    question |= {"where": asked.where, "settings": rest}
+    if objective in MEMORY:
+        return _leanest(asked, question, top, mine, output)
+    system(asked.system_name)  # an unknown name is refused as such
+    try:
+        chip_of(asked.system_name)
+    except NoAnswer as error:
+        if objective is not None:
+            raise
+        deliver.print_text(deliver.console(), f"{error}.", "By memory instead:")
+        _leanest(asked, _of_memory(question), top, mine, output)
+        return 1
+
+    def fastest(size: int) -> Any:
+        return fastest_plans(gpus=size, top=top, own=mine, **question)
+
+    def beside(other: int) -> Any:
+        return fastest_plans(gpus=asked.gpus[0], **{**question, "global_batch": other})
+
+    with working("weighing every legal plan"):
+        data = of_sizes(asked.gpus, fastest, NoPlanFits)
+        if data is None:
+            return _leanest(asked, _of_memory(question), top, mine, output)
+        if len(asked.gpus) == 1 and (near := better_batch(data, asked.batch, beside)) is not None:
+            data.attrs["near"] = json.dumps(near)
+    _deliver(data, output)
+    return 0
+
+
+def _of_memory(question: dict[str, Any]) -> dict[str, Any]:
+    """Return a question without the settings that the step time alone reads."""
+    from jaxroof.estimators.training.inputs import StageInputs, TrainingInputs
+    from jaxroof.settings import paths_of
+
+    of_step, of_memory = (dict(paths_of(kind)) for kind in (TrainingInputs, StageInputs))
+
+    def of_time(path: str) -> bool:
+        chip = path.startswith(("system.chip", "chip"))
+        return chip or (path in of_step and path not in of_memory)
+
+    kept = {path: value for path, value in question["settings"].items() if not of_time(path)}
+    return {**question, "settings": kept}
+
+
+def _leanest(
+    asked: Any, question: dict[str, Any], top: int, mine: str | None, output: str | None
+) -> int:
+    """Print the plans that need least on each number of accelerators; return 1 if none fits."""
+    from jaxroof.analyses.least_memory import least_memory
+    from jaxroof.analyses.legal_plans import of_sizes
+    from jaxroof.cli.progress import working
+
+    def leanest(size: int) -> Any:
+        return least_memory(gpus=size, top=top, own=mine, **question)
+
+    with working("weighing the memory of every legal plan"):
+        data = of_sizes(asked.gpus, leanest, ())
+    _deliver(data, output)
+    return 0 if bool(data.feasible.any()) else 1
+
+
+def _deliver(data: Any, output: str | None) -> None:
+    """Print plans, and write them: a CSV has a column of numbers of accelerators."""
+    from jaxroof.analyses.legal_plans import joined
+    from jaxroof.cli import deliver
+
+    csv = output is not None and output.endswith(".csv")
+    single = csv and "gpus" in data and not data["gpus"].ndim
+    deliver.deliver(data, output, table=joined([data], {}) if single else None)
+
+
+def _uncertain(
+    file: str, asked: Any, objective: str | None, top: int, output: str | None, dry_run: bool
+) -> int:
+    """Search one or several cluster sizes in every draw of what is uncertain.
+
+    Every placement counts as a separate plan.
+    """
+    from functools import partial
+
+    from jaxroof.cli import deliver
+    from jaxroof.cli.progress import working
+    from jaxroof.config.toml_reader import errors_in_file, read_uncertain
+    from jaxroof.engine.runs.dry_run import dry_run_of_draws
+    from jaxroof.engine.search.problem import check_search
+    from jaxroof.engine.search.search import search
+    from jaxroof.engine.uncertainty.uncertain import uncertain
+    from jaxroof.views.text.interval import spread_words
+    from jaxroof.views.text.uncertain import columns
+
+    written = read_uncertain(file)
+    sizes = list(dict.fromkeys(asked.gpus))
+    first = {**asked.settings, "gpus": sizes[0]}
+    given: dict[str, Any] = {"where": asked.rules, "objective": objective}
+    check_search(asked.of, None, top=top, settings=first, **given)  # no error of the file
+    if len(sizes) > 1:
+        given |= {"axes": {"gpus": sizes}, "settings": asked.settings}
+    else:
+        given |= {"settings": first}
+    if dry_run:
+        with errors_in_file(file):
+            would = partial(dry_run_of_draws, asked.of, None, **written, **given)
+            return deliver.print_dry_run(would)
+    with errors_in_file(file), working("searching all plans in every draw"):
+        data = uncertain(asked.of, None, top=max(top, 10), **written, **given)
+    aim = str(data.attrs["objective"]).replace("_", " ")
+    draws = f"{data.sizes['draw']:,} draws of what is uncertain"
+    today = search(asked.of, None, where=asked.rules, settings=first)
+    data.attrs |= {"title": f"{asked.words}: {aim} in {draws}"}
+    data.attrs |= {"spread": spread_words(today), "top": str(top)}
+    csv = output is not None and output.endswith(".csv")
+    deliver.deliver(data, output, table=columns(data) if csv else None)
+    return 0 if bool((data.feasible_share > 0).any()) else 1

@@ -1,0 +1,133 @@
+"""What options ask about: plans of a training step, or one plan of it, of either estimator."""
+
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from jaxroof.analyses.compare import system_of
+from jaxroof.cli.options import settings_of
+from jaxroof.engine.grid.question import ask
+from jaxroof.engine.search.constraints import Constraint
+from jaxroof.engine.search.plan_text import parse_plan, plan_items
+from jaxroof.engine.search.problem import constraints_of
+from jaxroof.errors import refusal, unknown
+from jaxroof.estimator import Estimator
+from jaxroof.estimators.plugins import estimator_of
+from jaxroof.estimators.published.legality import broken_words
+from jaxroof.estimators.published.step import published
+from jaxroof.estimators.training.step import training
+
+STEPS = {"training": training, "published": published}  # the first is the default
+
+
+def step(name: str, own: bool = False) -> Estimator:
+    """Return an estimator of a training step by name; one's ``own`` too, as MODULE:NAME.
+
+    Raises: InputError for another name, with the nearest.
+    """
+    if own and ":" in name:
+        return estimator_of(name, pathlib.Path.cwd(), trust=True)
+    if name not in STEPS:
+        raise unknown("--estimator", name, "estimator of a training step", STEPS)
+    return STEPS[name]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PlansQuestion:
+    """A question about the plans of some numbers of accelerators, as options ask it."""
+
+    model_name: str | None
+    system_name: str | None
+    gpus: list[int] | int | None
+    batch: int | None
+    where: str
+    sets: tuple[str, ...]
+    estimator: str
+    number_format: str | None
+    split: str | None
+    sequence: int | None
+    margin: float | None = None
+
+    @functools.cached_property
+    def of(self) -> Estimator:
+        """Return the estimator that answers."""
+        return step(self.estimator, own=True)
+
+    @functools.cached_property
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of every number of accelerators."""
+        named = {"model": self.model_name, "system": self.system_name, "global_batch": self.batch}
+        if self.of is published and self.system_name is not None:
+            named["system"] = system_of(published, self.system_name, self.number_format)
+        elif self.number_format is not None:
+            raise refusal("--format", "of the study alone; expected --set precision=NAME")
+        chosen = settings_of(
+            self.sets, sequence=self.sequence, margin=self.margin, split=self.split
+        )
+        for name in {*self.of.plan_fields, *self.of.short_names} & {*chosen}:
+            raise refusal("--set", f"{name}: a field of the plan; constrain it with --where")
+        return {**{name: value for name, value in named.items() if value is not None}, **chosen}
+
+    @functools.cached_property
+    def rules(self) -> tuple[Constraint, ...]:
+        """Return the constraints on the plans."""
+        return constraints_of(self.of, self.where)
+
+    @property
+    def words(self) -> str:
+        """Return the model, the accelerators and the system in words, or what is asked."""
+        if self.of.name not in STEPS:
+            return self.of.about.rstrip("?") or self.of.name
+        sizes = self.gpus if isinstance(self.gpus, list) else [self.gpus]
+        counts = ", ".join(f"{size:,}" for size in sizes)
+        split = f", {self.settings.get('split', '1d')}" if self.of is published else ""
+        return f"{self.model_name} on {counts} x {self.system_name}{split}"
+
+
+def plan_settings(
+    of: Estimator, text: str, settings: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, int]]:
+    """Return settings with the plan of ``--plan``, and the fields of it that are given.
+
+    Of the study, missing degrees are 1 and missing panels the fewest allowed; what is placed
+    nowhere is placed best. A batch that any schedule of the plan can run stands for a missing one.
+    Raises: InputError for a text that is not a plan, and for the first rule that it breaks.
+    """
+    given = parse_plan("--plan", text, of.plan, of.short_names)
+    whole, missing = dict(given), {"global_batch": _batch(given)}
+    if of is published:
+        placed = any(field in given for field in of.placement)
+        left = ("panels",) if placed else (*of.placement, "panels")
+        fields = [field for field in of.plan_fields if field not in left]
+        whole = {**dict.fromkeys(fields, 1), **given}
+        _, inputs, recipe, _ = ask(of, settings={**missing, **settings, **_paths(whole)})
+        if str(recipe.split.value) == "summa":
+            whole.setdefault("panels", max(whole["tensor"], whole["context"]))
+        if broken := broken_words(whole, inputs, recipe, placed=False):
+            raise refusal("--plan", broken)
+    return {**missing, **settings, **_paths(whole)}, given
+
+
+def _paths(plan: Mapping[str, int]) -> dict[str, int]:
+    return {f"plan.{field}": value for field, value in plan.items()}
+
+
+def _batch(given: Mapping[str, int]) -> float:
+    """Return a batch that any schedule of the plan can run; a layer does not depend on it."""
+    return 2.0 * float(np.prod([given.get(f, 1) for f in ("data", "microbatch", "pipeline")]))
+
+
+def left_open(text: str, held: Mapping[str, Any], named: Collection[str] = ()) -> str:
+    """Return which fields a plan leaves open, with the values that they have; empty if none.
+
+    Arguments: ``held`` has the values of fields that count here, ``named`` are set otherwise.
+    """
+    given = {training.short_names.get(name, name) for name in plan_items("--plan", text)}
+    some = {name: value for name, value in held.items() if name not in {*given, *named}}
+    said = " ".join(f"{training.shortest[name]} {float(v):g}" for name, v in some.items())
+    fill = "search --mine fills them in with the fastest"
+    return f"Left open in --plan, so as usual: {said}; {fill}." if said else ""
