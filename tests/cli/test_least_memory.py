@@ -11,6 +11,7 @@ from rich.console import Console
 
 import jaxroof as jr
 from jaxroof.analyses.fastest_plans import fastest_plans
+from jaxroof.analyses.legal_plans import joined
 from jaxroof.estimators.training.step import training
 from jaxroof.units import size
 from jaxroof.views.text import least_memory as views
@@ -124,7 +125,7 @@ def test_tables_fit_80_columns() -> None:
     data = jr.least_memory(**asked, gpus=48, top=40, where="rc<=1,pp>1")
     page = Console(width=80, record=True, file=io.StringIO())
     page.print(views.plans_table(data))
-    for one in views.answer_of_sizes([data, data]):
+    for one in views.answer(joined([data, data], {})):
         page.print(one.piece)
     lines = page.export_text().splitlines()
     assert max(map(len, lines)) <= 80
