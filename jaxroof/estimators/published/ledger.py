@@ -200,6 +200,11 @@ def summa(
 # ---- Element by element, and norms --------------------------------------------------------------
 
 
+def _pointwise(array: Number, forward: Number, backward: Number, gradients: Number) -> Ledger:
+    """Return what reads, writes and saves an array, and moves so many gradient arrays."""
+    return Ledger(forward, backward, array, array, array, gradients * array, 0.0 * array)
+
+
 def nonlinearity(elements: Number, costs: Costs) -> Ledger:
     """Return a nonlinearity on m = ``elements``; of the study, GeLU in its tanh form.
 
@@ -207,16 +212,9 @@ def nonlinearity(elements: Number, costs: Costs) -> Ledger:
 
     Assumes: the backward pass recomputes it from the saved input.
     """
-    array, booking = costs.width.activation * elements, costs.booking
-    return Ledger(
-        flops_forward=booking.activation_forward * elements,
-        flops_backward=booking.activation_backward * elements,
-        entering=array,
-        leaving=array,
-        kept=array,
-        gradients=booking.pointwise_gradients * array,
-        parameters=0.0 * elements,
-    )
+    booking, gradients = costs.booking, costs.booking.pointwise_gradients
+    flops = (booking.activation_forward * elements, booking.activation_backward * elements)
+    return _pointwise(costs.width.activation * elements, *flops, gradients)
 
 
 def dropout(elements: Number, costs: Costs) -> Ledger:
@@ -227,17 +225,13 @@ def dropout(elements: Number, costs: Costs) -> Ledger:
 
     Assumes: the mask is stored, not regenerated.
     """
-    array, mask = costs.width.activation * elements, costs.width.mask * elements
-    return Ledger(
-        flops_forward=1.0 * elements,
-        flops_backward=1.0 * elements,
-        entering=array,
-        leaving=array,
-        kept=mask,
-        gradients=costs.booking.pointwise_gradients * array,
-        parameters=0.0 * elements,
-        beside=mask,
+    array, mask, once = (
+        costs.width.activation * elements,
+        costs.width.mask * elements,
+        1.0 * elements,
     )
+    moved = _pointwise(array, once, once, costs.booking.pointwise_gradients)
+    return moved._replace(kept=mask, beside=mask)
 
 
 def layer_norm(rows: Number, columns: Number, costs: Costs) -> Ledger:
@@ -325,17 +319,7 @@ def softmax(core: Core, costs: Costs) -> Ledger:
     Assumes: the subtraction of the row maximum is not counted.
     """
     scores = core.sequences * core.queries * core.keys
-    array = costs.width.activation * scores
-    forward, backward = core.softmax
-    return Ledger(
-        flops_forward=forward,
-        flops_backward=backward,
-        entering=array,
-        leaving=array,
-        kept=array,
-        gradients=2.0 * array,
-        parameters=0.0 * scores,
-    )
+    return _pointwise(costs.width.activation * scores, *core.softmax, 2.0)
 
 
 def attend(core: Core, costs: Costs) -> Ledger:
