@@ -244,20 +244,8 @@ def test_memory_is_that_of_a_walk_from_buffer_to_buffer():
         first, hidden, last, inner = (int(4 * 2 ** draw.integers(0, 7)) for _ in range(4))
         batch = data * many * int(2 ** draw.integers(0, 7))
         element = int(draw.choice((2, 4)))
-        sizes = (
-            stages * each,
-            first,
-            hidden,
-            last,
-            inner,
-            batch,
-            data,
-            tensor,
-            stages,
-            many,
-            element,
-        )
-        cases.append(Case(*sizes))
+        shape = (stages * each, first, hidden, last, inner, batch)
+        cases.append(Case(*shape, data, tensor, stages, many, element))
     rows = dict(zip(COLUMNS, np.array(cases, float).T, strict=True))
     found = answers(rows, "distir-b", Recipe(Profile.B), element=rows["element"])["memory"]
     np.testing.assert_array_equal(found, [peak(case) for case in cases])
@@ -505,12 +493,8 @@ def test_a_calibrated_network_follows_its_law():
     laws = {
         f"{group}_sums.{name}": value for group in ("tensor", "data") for name, value in law.items()
     }
-    asked_for = {
-        "model": "mlp-xs",
-        "system": "distir-b",
-        **degrees(4, 1, 1, 1),
-        "profile": "distir-b",
-    }
+    asked_for = {"model": "mlp-xs", "system": "distir-b", "profile": "distir-b"}
+    asked_for |= degrees(4, 1, 1, 1)
     free = dict.fromkeys(laws, 0.0)
     without = jr.evaluate("pipeline", {**asked_for, **free}, network="calibrated")
     measured = jr.evaluate("pipeline", {**asked_for, **laws}, network="calibrated")
