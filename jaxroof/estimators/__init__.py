@@ -8,53 +8,32 @@ import importlib
 from typing import TYPE_CHECKING
 
 from jaxroof.errors import unknown
+from jaxroof.estimators.questions import QUESTIONS
 
 if TYPE_CHECKING:
     from jaxroof.estimator import Estimator
 
-HOMES = {
-    "published": "jaxroof.estimators.published.step",
-    "training": "jaxroof.estimators.training.step",
-    "stage_memory": "jaxroof.estimators.training.step",
-    "model_size": "jaxroof.estimators.training.model_size",
-    "model_flops": "jaxroof.estimators.training.model_size",
-    "mfu": "jaxroof.estimators.training.model_size",
-    "unfused": "jaxroof.estimators.published.unfused",
-    "pipeline": "jaxroof.estimators.mlp_pipeline.step",
-    "kernel": "jaxroof.estimators.book.products",
-    "dot": "jaxroof.estimators.book.products",
-    "elementwise": "jaxroof.estimators.book.products",
-    "matmul": "jaxroof.estimators.book.products",
-    "batched_matmul": "jaxroof.estimators.book.products",
-    "sharded_matmul": "jaxroof.estimators.book.sharding",
-    "attention": "jaxroof.estimators.book.attention",
-    "attention_share": "jaxroof.estimators.book.attention",
-    "array": "jaxroof.estimators.book.sharding",
-    "contraction": "jaxroof.estimators.book.sharding",
-    "torus": "jaxroof.estimators.book.torus",
-    "tree": "jaxroof.estimators.book.tree",
-    "fabric": "jaxroof.estimators.book.hardware",
-    "systolic": "jaxroof.estimators.book.hardware",
-    "chain": "jaxroof.estimators.book.hardware",
-    "transformer": "jaxroof.estimators.book.transformer",
-    "kv_cache": "jaxroof.estimators.book.transformer",
-    "training_run": "jaxroof.estimators.book.transformer",
-    "training_memory": "jaxroof.estimators.book.transformer",
-    "training_bounds": "jaxroof.estimators.book.training",
-    "pipeline_hop": "jaxroof.estimators.book.training",
-    "pods": "jaxroof.estimators.book.training",
-    "serving": "jaxroof.estimators.book.serving",
-    "weight_sharding": "jaxroof.estimators.book.serving",
-    "chip": "jaxroof.estimators.book.hardware",
-    "cluster": "jaxroof.estimators.book.hardware",
-    "linear_layer": "jaxroof.estimators.scaling_limits.batches",
-    "whole_batch": "jaxroof.estimators.scaling_limits.batches",
-    "limits": "jaxroof.estimators.scaling_limits.limits",
-    "thresholds": "jaxroof.estimators.scaling_limits.limits",
-    "growth": "jaxroof.estimators.scaling_limits.batches",
-    "moe_step": "jaxroof.estimators.scaling_limits.older_models",
-    "closed_form": "jaxroof.estimators.scaling_limits.older_models",
+MODULES = {  # home: the estimators that it holds
+    "published.step": "published",
+    "training.step": "training stage_memory",
+    "training.model_size": "model_size model_flops mfu",
+    "published.unfused": "unfused",
+    "mlp_pipeline.step": "pipeline",
+    "book.products": "kernel dot elementwise matmul batched_matmul",
+    "book.sharding": "sharded_matmul array contraction",
+    "book.attention": "attention attention_share",
+    "book.torus": "torus",
+    "book.tree": "tree",
+    "book.hardware": "fabric systolic chain chip cluster",
+    "book.transformer": "transformer kv_cache training_run training_memory",
+    "book.training": "training_bounds pipeline_hop pods",
+    "book.serving": "serving weight_sharding",
+    "scaling_limits.batches": "linear_layer whole_batch growth",
+    "scaling_limits.limits": "limits thresholds",
+    "scaling_limits.older_models": "moe_step closed_form",
 }
+_OF = {name: home for home, names in MODULES.items() for name in names.split()}
+HOMES = {name: f"jaxroof.estimators.{_OF[name]}" for name in QUESTIONS}
 
 
 def names() -> tuple[str, ...]:
