@@ -319,7 +319,7 @@ def test_several_cases_lie_over_each_other(jaxroof, plots):
     assert len({line.get_color() for line in marks}) == 4
     ridges = [RATE / BANDWIDTH, 989.5 / 3.35]
     assert sorted({round(x, 6) for x, _ in stars(axes)}) == pytest.approx(ridges)
-    told = " ".join(text.get_text() for text in figure.legends[0].get_texts())
+    told = " ".join(" ".join(t.get_text().split()) for t in figure.legends[0].get_texts())
     assert all(f"B = {size} on" in told for size in (263, 132, 163, 325))
     assert "tpu-v5e bf16: 197 TFLOP/s, 810 GB/s" in told
     (legend,) = figure.legends

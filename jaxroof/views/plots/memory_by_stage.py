@@ -44,7 +44,7 @@ def memory_by_stage(data: xr.Dataset) -> Figure:
     asked = json.loads(data.attrs.get("inputs", "{}"))
     head = title_of(data) if asked and not dims else "Memory of the fullest stage"
     made = style.figure(
-        choose.title(data, head), choose.finding(data), max(3.4, 2.2 + 0.34 * len(rows))
+        choose.title(data, head), choose.finding(data), max(3.8, 2.2 + 0.34 * len(rows))
     )
     axes = made.subplots()
     limits = np.array([float(part.capacity) for _, _, part in rows])

@@ -198,14 +198,16 @@ def _draw(axes: Axes, roof: Roof, place: int, alone: bool) -> None:
     (left, right), low = axes.get_xlim(), axes.get_ylim()[0]
     colour = COLOURS[place % len(COLOURS)]
     x = np.array([left, roof.ridge, right])
-    axes.plot(x, roof.height(x), color=colour, linewidth=2.0, zorder=2)
+    large = max(5.0, 11.0 - 4.0 * place)  # so that none under one roof hides another
+    axes.plot(x, roof.height(x), color=colour, linewidth=large / 3, zorder=2)
     axes.plot([roof.ridge] * 2, [low, roof.peak], ":", color=colour, linewidth=1.3, zorder=2)
     if roof.critical:
         axes.plot(roof.ridge, roof.peak, color=colour, markersize=16, zorder=6, **STAR)
     words = "where everything overlaps" if alone else f"{roof.name}: {roof.rates}; {roof.verdict}"
     kept = [0] if roof.dim is None else milestones(roof.part[roof.dim].values, MARKED)
-    look: dict[str, Any] = {"color": colour, "markersize": 7, "markeredgecolor": "white"}
+    look: dict[str, Any] = {"color": colour, "markersize": large, "markeredgecolor": "white"}
     mark = style.MARKERS[place % len(style.MARKERS)]
+    words = style.wrapped(words, style.LEGEND - 12)
     axes.plot(roof.intensity[kept], roof.rate[kept], mark, label=words, zorder=4, **look)
     if alone and np.ptp(roof.intensity) > 0 and bool(np.all(np.diff(roof.intensity) >= 0)):
         label = "where nothing does"
