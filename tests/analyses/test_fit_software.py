@@ -62,21 +62,6 @@ def test_replicas_change_nothing_but_the_accelerators() -> None:
     assert one.reserved.attrs["bound"] == "± 10 %"
 
 
-def test_less_recomputation_takes_more_memory() -> None:
-    full, some, none = (
-        float(small(recompute=one, sequence=2048).allocated[0]) for one in ("full", "op", "none")
-    )
-    assert full < some < none
-
-
-def test_losses_are_ordered_by_their_bytes_of_a_logit() -> None:
-    chunked, compiled, eager = (
-        float(small(loss=one).allocated[0]) for one in ("chunked", "compiled", "eager")
-    )
-    logits = 8192 * 128256
-    assert (compiled - chunked, eager - compiled) == (3 * logits, 4 * logits)
-
-
 def test_what_is_left_open_is_said() -> None:
     data = small()
     assert set(json.loads(data.attrs["assumed"])) == {

@@ -1,6 +1,5 @@
 """One layer of today's training: the Dataset, sweep files, what is typed and printed."""
 
-import csv
 import dataclasses
 
 import numpy as np
@@ -109,15 +108,6 @@ def test_the_command_says_what_dominates(jaxroof):
     )
     assert f"Of both: matrix products {100 * products:.0f} %" in said
     assert f"largest operation is {largest.operation.values}, {100 * largest.share:.0f} %." in said
-
-
-def test_a_csv_file_has_a_row_an_operation(jaxroof):
-    assert jaxroof(f"{LINE} -o layer.csv").code == 0
-    with open("layer.csv", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    data = jr.training_layers(SETTINGS)
-    assert [row["operation"] for row in rows] == data.operation.values.tolist()
-    assert [float(row["share"]) for row in rows] == data.share.values.tolist()
 
 
 REFUSED = [  # options, the one line

@@ -265,7 +265,7 @@ SHORTHAND = {  # of paths of a training step: numbers that may stand without the
 # ---- As memory, time and legality read them ------------------------------------------------------
 
 
-def _flag(doc: str) -> Number:
+def _switch(doc: str) -> Number:
     return quantity("1", doc, whole=True, zero=True, most=1.0, default=0.0)
 
 
@@ -273,15 +273,15 @@ def _flag(doc: str) -> Number:
 class TrainingModel(Architecture):
     """An architecture with its choices as numbers."""
 
-    gated: Number = _flag("Whether MLPs and experts have a gate (1 or 0).")
-    tied: Number = _flag("Whether the head uses the embedding (1 or 0).")
-    latent: Number = _flag("Whether attention has latents (1 or 0).")
-    qk_norm: Number = _flag("Whether queries and keys are normalised (1 or 0).")
+    gated: Number = _switch("Whether MLPs and experts have a gate (1 or 0).")
+    tied: Number = _switch("Whether the head uses the embedding (1 or 0).")
+    latent: Number = _switch("Whether attention has latents (1 or 0).")
+    qk_norm: Number = _switch("Whether queries and keys are normalised (1 or 0).")
     norm_vectors: Number = quantity("1", "Vectors that a norm learns.", default=1.0)
-    projection_bias: Number = _flag("Whether query, key and value have biases (1 or 0).")
-    output_bias: Number = _flag("Whether the output of attention has (1 or 0).")
-    mlp_bias: Number = _flag("Whether dense MLPs have (1 or 0).")
-    expert_bias: Number = _flag("Whether experts and the router have (1 or 0).")
+    projection_bias: Number = _switch("Whether query, key and value have biases (1 or 0).")
+    output_bias: Number = _switch("Whether the output of attention has (1 or 0).")
+    mlp_bias: Number = _switch("Whether dense MLPs have (1 or 0).")
+    expert_bias: Number = _switch("Whether experts and the router have (1 or 0).")
 
 
 def training_model(model: Architecture, recipe: Recipe) -> TrainingModel:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxroof.estimators.training.inputs import PlannedStep
-from jaxroof.estimators.training.layer.operation import Sizes
+from jaxroof.estimators.training.layer.operation import Sizes, total
 from jaxroof.estimators.training.layer.sums import (
     Groups,
     LayerBytes,
@@ -23,7 +23,6 @@ from jaxroof.estimators.training.layer.sums import (
     layer_weights,
     norm_weights,
     sizes,
-    total,
 )
 from jaxroof.estimators.training.recipe import (
     CrossEntropy,
@@ -443,7 +442,7 @@ def matrix_gradients(inputs: PlannedStep, matrices: LayerShapes) -> Kinds:
 def alone(**terms: Number) -> StageMemory:
     """Return a memory by stage whose other terms are 0."""
     every = {name: terms.get(name, 0.0) for name in units(StageMemory)}
-    whole = np.broadcast_arrays(*(np.atleast_1d(np.asarray(v, float)) for v in every.values()))
+    whole: Any = np.broadcast_arrays(*(np.atleast_1d(np.asarray(v, float)) for v in every.values()))
     return StageMemory(**dict(zip(every, whole, strict=True)))
 
 

@@ -159,7 +159,8 @@ def stage_layers(
         return one
     other = _one_stage(inputs, recipe, inputs.plan.pipeline - 1.0 - stage, spread)
     both: Any = zip(one, other, strict=True)
-    return StageLayers(*(a.plus(b) if isinstance(a, Kinds) else a + b for a, b in both))
+    sums: list[Any] = [a.plus(b) if isinstance(a, Kinds) else a + b for a, b in both]
+    return StageLayers(*sums)
 
 
 Weight = Callable[[Number], Number]  # of one chunk and of all behind it, summed; 0 behind the last

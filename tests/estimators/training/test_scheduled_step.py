@@ -153,15 +153,6 @@ def test_sends_take_time_and_the_more_where_a_device_waits_for_them():
     assert float(step("interleaved").report.step_time) == hidden
 
 
-def test_software_that_hides_no_sends_keeps_them_everywhere():
-    inputs, _ = on_schedule(*asked(), "interleaved", 2)
-    software = dataclasses.replace(inputs.software, pipeline_overlap=0.0)
-    slow = dataclasses.replace(inputs, software=software)
-    made = table("interleaved", inputs)
-    assert own_sends(inputs, made) is Sends.OVERLAPPED
-    assert own_sends(slow, made) is Sends.BLOCKING
-
-
 def test_jax_and_numpy_agree_and_the_slope_is_a_difference():
     import jax
 

@@ -281,11 +281,6 @@ def test_the_fullest_stage() -> None:
     assert [(name, int(fullest(name).stage)) for name, _ in FULLEST] == FULLEST
 
 
-def test_dualpipe_is_fullest_in_a_middle_pair() -> None:
-    stages = 16
-    assert 0 < int(fullest("deepseek_v3_dualpipe").stage) < stages - 1
-
-
 def test_what_is_missing_and_what_fills() -> None:
     found = fullest("base", 60e9)
     inputs, recipe = golden.case(CASES["base"])
