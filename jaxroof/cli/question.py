@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxroof.analyses.compare import system_of
+from jaxroof.catalog.lookup import system
 from jaxroof.cli.options import settings_of
 from jaxroof.engine.grid.question import ask
 from jaxroof.engine.search.constraints import Constraint
@@ -36,6 +36,13 @@ def step(name: str, own: bool = False) -> Estimator:
     return STEPS[name]
 
 
+def machine(estimator: str, name: str | None, number_format: str | None) -> Any:
+    """Return a system: of the study with the peak of a number format, of others its name."""
+    if estimator == "training" and number_format is not None:
+        raise refusal("--format", "of the study alone; expected --set precision=NAME")
+    return name if number_format is None else system(name, number_format)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PlansQuestion:
     """A question about the plans of some numbers of accelerators, as options ask it."""
@@ -60,11 +67,8 @@ class PlansQuestion:
     @functools.cached_property
     def settings(self) -> dict[str, Any]:
         """Return the settings of every number of accelerators."""
-        named = {"model": self.model_name, "system": self.system_name, "global_batch": self.batch}
-        if self.of is published and self.system_name is not None:
-            named["system"] = system_of(published, self.system_name, self.number_format)
-        elif self.number_format is not None:
-            raise refusal("--format", "of the study alone; expected --set precision=NAME")
+        named = {"model": self.model_name, "global_batch": self.batch}
+        named |= {"system": machine(self.of.name, self.system_name, self.number_format)}
         chosen = settings_of(
             self.sets, sequence=self.sequence, margin=self.margin, split=self.split
         )

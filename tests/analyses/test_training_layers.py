@@ -111,8 +111,8 @@ def test_the_command_says_what_dominates(jaxroof):
 
 
 REFUSED = [  # options, the one line
-    ("--split 1d", "--split: belongs to --estimator published"),
-    ("--format fp8", "--format: belongs to --estimator published"),
+    ("--split 1d", "split: no such field of"),
+    ("--format fp8", "--format: of the study alone"),
     ("--plan tq=8", "--plan: tq: no such plan field; expected one of dp, tp"),
     ("--plan tp=8,tensor=4", "--plan: tensor: given twice; expected each field once"),
     ("--plan tp=7", "plan: tp=7: not legal"),

@@ -124,15 +124,15 @@ def test_table_and_sentences_keep_to_the_width(jaxroof, monkeypatch, width):
 
 
 REFUSED = [  # options, the one line
-    ("--first 0.1", "--first: belongs to --estimator published"),
-    ("--last 0.8", "--last: belongs to --estimator published"),
-    ("--split 1d", "--split: belongs to --estimator published"),
+    ("--first 0.1", "first: no such field of"),
+    ("--last 0.8", "last: no such field of"),
+    ("--split 1d", "split: no such field of"),
     ("--schedule zbh1", "--schedule: zbh1: no such schedule. Did you mean 'zb-h1'?"),
     ("--schedule 1f1b --chunks 3", "--chunks: none of 1f1b has a choice of it; expected it with"),
     ("--sends blocked", "--sends: blocked: no such kind of sends. Did you mean 'blocking'?"),
     ("--plan tp=8", "--plan: pp=1: a schedule is of a pipeline; expected pp=2 or more"),
     ("--system tpu-v5e", "tpu-v5e: no measured run of its chip, so that it has no step time"),
-    ("--estimator unfused", "--estimator: unfused: no such estimator of schedules"),
+    ("--estimator unfused", "--estimator: unfused: no such estimator of a training step"),
 ]
 
 

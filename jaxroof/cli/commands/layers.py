@@ -42,9 +42,8 @@ def command(
     import json
 
     from jaxroof.analyses.one_plan import LAYERED, layers
-    from jaxroof.catalog.lookup import system
     from jaxroof.cli import deliver
-    from jaxroof.cli.question import left_open, plan_settings
+    from jaxroof.cli.question import left_open, machine, plan_settings
     from jaxroof.errors import unknown
     from jaxroof.estimators import estimator as named
     from jaxroof.views.text.plan import heading
@@ -52,10 +51,8 @@ def command(
     deliver.check_output(output)
     if estimator not in LAYERED:
         raise unknown("--estimator", estimator, "estimator of layers", LAYERED)
-    settings = {"model": model_name, "system": system_name}
+    settings = {"model": model_name, "system": machine(estimator, system_name, number_format)}
     settings |= settings_of(**options, gpus="--plan")
-    if number_format is not None:
-        settings["system"] = system(system_name, number_format)
     if estimator == "unfused":
         data = layers(estimator=estimator, settings=_unfused(plan_text, settings))
     else:

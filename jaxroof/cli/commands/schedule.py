@@ -78,10 +78,9 @@ def command(
 
     from jaxroof.analyses import one_plan
     from jaxroof.analyses.training_question import filled_settings
-    from jaxroof.catalog.lookup import system
     from jaxroof.cli import deliver
     from jaxroof.cli.progress import working
-    from jaxroof.cli.question import left_open, plan_settings, step
+    from jaxroof.cli.question import left_open, machine, plan_settings, step
     from jaxroof.errors import refusal, unknown
     from jaxroof.estimators.pipelines import check_schedules
     from jaxroof.schedules import CHUNKED
@@ -98,9 +97,11 @@ def command(
     kinds = [kind.value for kind in Sends]
     if sends is not None and sends not in kinds:
         raise unknown("--sends", sends, "kind of sends", kinds)
-    settings = {"model": model_name, "system": system_name, "global_batch": batch}
-    if number_format is not None:
-        settings["system"] = system(system_name, number_format)
+    settings = {
+        "model": model_name,
+        "system": machine(of.name, system_name, number_format),
+        "global_batch": batch,
+    }
     settings |= settings_of(**options, gpus="--plan")
     how = {"chunks": chunks, "sends": sends, "first": first, "last": last}
     how = {name: value for name, value in how.items() if value is not None}
