@@ -145,6 +145,8 @@ def memory_data(asked: Question, axes: Sequence[Axis] = (), **options: Any) -> x
 
 def _attributes(asked: Question, fits: bool) -> dict[str, str]:
     """Return the question and what it leaves open, in JSON."""
+    plan = vars(asked.step.plan)  # what costs time, or what some codes refuse, is a warning
+    warnings = [rule.words for rule in WARNINGS if not bool(rule.allows(asked.inputs, plan))]
     return {
         "Conventions": "CF-1.11",
         "question": "fit",
@@ -152,7 +154,7 @@ def _attributes(asked: Question, fits: bool) -> dict[str, str]:
         "recipe": json.dumps(_choices(asked)),
         "assumed": json.dumps(_assumed(asked)),
         "hangs_on": json.dumps(_hangs_on(asked, fits)),
-        "warnings": json.dumps(_warnings(asked)),
+        "warnings": json.dumps(warnings),
         "versions": json.dumps(versions()),
     }
 
@@ -288,12 +290,6 @@ def _others(asked: Question) -> Iterator[tuple[str, str, PlannedStep, TrainingRe
             if member is not own:
                 recipe = dataclasses.replace(asked.recipe, **{name: member})
                 yield name, member.value, asked.step, recipe
-
-
-def _warnings(asked: Question) -> list[str]:
-    """Return what costs time, or what some codes refuse."""
-    plan = vars(asked.step.plan)
-    return [rule.words for rule in WARNINGS if not bool(rule.allows(asked.inputs, plan))]
 
 
 # ---- A plan in part ------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from jaxroof.estimators.training.inputs import (
     TrainingInputs,
     planned,
 )
-from jaxroof.estimators.training.legality import refuse_illegal, refuse_too_large
+from jaxroof.estimators.training.legality import refuse_illegal
 from jaxroof.estimators.training.other_software import (
     Engine,
     Fsdp2Memory,
@@ -40,6 +40,7 @@ from jaxroof.estimators.training.recipe import (
 from jaxroof.estimators.training.report import StageMemory
 from jaxroof.estimators.training.stage_memory import fullest_stage, memory_by_stage
 from jaxroof.estimators.training.step import training
+from jaxroof.limits import check_bound
 from jaxroof.records import Number, get_at, leaves, replace_at, with_named_absences
 from jaxroof.settings import choose
 from jaxroof.units import parse
@@ -163,7 +164,7 @@ def unchecked_question(model: Any, system: Any, given: Mapping[str, Any]) -> Que
         raise refusal("system", text)
     inputs = replace_at(inputs, "plan.exchange", exchange_of(recipe, inputs.plan.exchange))
     inputs = _with_gpus(inputs, "plan.data" in rest)
-    refuse_too_large(inputs.plan)  # type: ignore[arg-type]
+    check_bound("plan: pp x vp", "layers", float(inputs.plan.pipeline * inputs.plan.interleave))
     division = _division(split, inputs) or recipe.layer_division
     recipe = dataclasses.replace(recipe, selective=modules, layer_division=division)
     said = {*given, *([LEVEL] if "modules" in given else ())} - {"modules", SELECTIVE}

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxroof.catalog.chip import Chip
 from jaxroof.estimators.training.inputs import TrainingInputs
 from jaxroof.estimators.training.rates import chip_of
 from jaxroof.formulas.arithmetic import exp, larger, smaller, where
@@ -80,28 +79,6 @@ def _of_regime(place: Number, values: Sequence[Number]) -> Number:
     return found
 
 
-def interval(inputs: TrainingInputs, step_time: Number) -> Interval:
-    """Return the bounds between which 80 % of measured runs lie.
-
-    low = t exp(-h), high = t exp(h)
-
-    Assumes: offload was not measured, nor was a chip whose constants are another's, nor what lies
-    outside the envelope of measured runs. Runs of one's own count for plans of their kind alone.
-    """
-    chip, software, plan = chip_of(inputs), inputs.software, inputs.plan
-    assert plan is not None
-    gpus = plan.data * plan.tensor * plan.context * plan.pipeline
-    extent = inside(gpus, plan.tensor, inputs.model.sequence, inputs.system.fast_domain)
-    return interval_of_runs(
-        step_time,
-        inputs.model.experts,
-        larger(software.fp8, software.fp4),
-        chip.calibrated,
-        where(plan.offload_optimizer > 0.0, 0.0, extent),
-        own_runs(chip),
-    )
-
-
 class OwnRuns(NamedTuple):
     """Half widths of ln(time) at 80 % that one's own runs support, by kind; 0 without such runs."""
 
@@ -110,34 +87,24 @@ class OwnRuns(NamedTuple):
     experts: Number
 
 
-def own_runs(chip: Chip) -> OwnRuns:
-    """Return the half widths that runs of one's own support on a chip."""
-    return OwnRuns(chip.own_dense_16_bit, chip.own_dense_8_or_4_bit, chip.own_experts)
+def interval(inputs: TrainingInputs, step_time: Number) -> Interval:
+    """Return the bounds between which 80 % of measured runs lie.
 
+    low = t exp(-h), high = t exp(h)
 
-def interval_of_runs(
-    step_time: Number,
-    routed: Number,
-    low_precision: Number,
-    calibrated: Number,
-    measured: Number,
-    own: OwnRuns,
-) -> Interval:
-    """Return the bounds at 80 % of a step time.
-
-    Arguments beside those of ``regime``: whether runs like the plan were measured at all (no
-    offload, inside the envelope), and what one's own runs support, which goes before the regime's
-    half width for plans of their kind.
-
-    >>> own = OwnRuns(0.2, 0.0, 0.0)
-    >>> for measured in (1.0, 0.0):
-    ...     found = interval_of_runs(10.0, 0.0, 0.0, 1.0, measured, own)
-    ...     print(round(float(found.high), 3), REGIMES[int(found.place)].words)
-    12.214 dense, 16 bit
-    12.84 not calibrated
+    Assumes: offload was not measured, nor was a chip whose constants are another's, nor what lies
+    outside the envelope of measured runs. What runs of one's own support goes before the half width
+    of the regime for plans of their kind alone, where runs like them were measured.
     """
-    theirs = _of_regime(regime(routed, low_precision, 1.0), [*own, 0.0]) * measured
-    place = regime(routed, low_precision, larger(calibrated * measured, theirs))
+    chip, software, plan = chip_of(inputs), inputs.software, inputs.plan
+    assert plan is not None
+    gpus = plan.data * plan.tensor * plan.context * plan.pipeline
+    extent = inside(gpus, plan.tensor, inputs.model.sequence, inputs.system.fast_domain)
+    measured = where(plan.offload_optimizer > 0.0, 0.0, extent)
+    routed, few_bits = inputs.model.experts, larger(software.fp8, software.fp4)
+    own = (chip.own_dense_16_bit, chip.own_dense_8_or_4_bit, chip.own_experts, 0.0)
+    theirs = _of_regime(regime(routed, few_bits, 1.0), own) * measured
+    place = regime(routed, few_bits, larger(chip.calibrated * measured, theirs))
     half = where(theirs > 0.0, theirs, half_width(place))
     return Interval(step_time * exp(-half), step_time * exp(half), place)
 

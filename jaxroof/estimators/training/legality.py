@@ -14,7 +14,7 @@ from jaxroof.errors import refusal
 from jaxroof.estimator import reads
 from jaxroof.estimators.legality import Rule, with_verdicts
 from jaxroof.estimators.legality import verdicts as verdicts_of
-from jaxroof.estimators.training.inputs import BatchPlan, PlannedStep, TrainingPlan
+from jaxroof.estimators.training.inputs import BatchPlan, PlannedStep
 from jaxroof.estimators.training.recipe import (
     ContextExchange,
     LayerDivision,
@@ -22,7 +22,6 @@ from jaxroof.estimators.training.recipe import (
     TrainingRecipe,
 )
 from jaxroof.estimators.training.stages import alike_chunks
-from jaxroof.limits import check_bound
 from jaxroof.records import record, units, value_or
 
 LEAST_TOKENS = 512  # of a sequence on a context rank; no measured run has fewer
@@ -322,14 +321,6 @@ EVEN = ("layer_division=even", "layer_split=even")  # the second where a split i
 FIRST = "batch_divisible"  # without it the number of microbatches means nothing
 MOST = 4  # alternatives that an error names
 FARTHEST = 2.0**16  # value that is tried
-
-
-def refuse_too_large(plan: TrainingPlan) -> None:
-    """Check that a plan has no more virtual stages than any model has layers.
-
-    Raises: InputError with their number.
-    """
-    check_bound("plan: pp x vp", "layers", float(plan.pipeline * plan.interleave))
 
 
 def refuse_illegal(inputs: PlannedStep, recipe: TrainingRecipe) -> None:

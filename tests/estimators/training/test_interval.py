@@ -14,10 +14,9 @@ from jaxroof.estimators.training.interval import (
     LEVELS,
     REGIMES,
     WORDS,
-    OwnRuns,
     half_width,
     half_width_within_source,
-    interval_of_runs,
+    interval,
     of_own_runs,
     regime,
 )
@@ -56,9 +55,18 @@ def test_own_runs_go_before_the_regime_for_plans_of_their_kind():
     routed, bits, measured = (
         np.array([0.0, 1.0]).reshape(s) for s in ((2, 1, 1), (1, 2, 1), (1, 1, 2))
     )
-    own = OwnRuns(0.2, 0.0, 0.05)
+    own = {"own_dense_16_bit": 0.2, "own_dense_8_or_4_bit": 0.0, "own_experts": 0.05}
+    changed = {
+        "model.experts": routed,
+        "software.fp8": bits,
+        "plan.offload_optimizer": 1 - measured,
+    }
+    changed |= {f"system.chip.{name}": np.float64(half) for name, half in own.items()}
     for calibrated in (0.0, 1.0):
-        low, high, place = interval_of_runs(3.0, routed, bits, calibrated, measured, own)
+        inputs = replace_at(example(), "system.chip.calibrated", np.float64(calibrated))
+        for path, value in changed.items():
+            inputs = replace_at(inputs, path, value)
+        low, high, place = interval(inputs, 3.0)
         half = np.log(high / 3.0)
         np.testing.assert_allclose(np.log(3.0 / low), half, rtol=1e-12)
         usual = np.array([half_width(float(one)) for one in place.ravel()]).reshape(place.shape)
@@ -68,9 +76,9 @@ def test_own_runs_go_before_the_regime_for_plans_of_their_kind():
         np.testing.assert_allclose(half[1, :, 1], 0.05, rtol=1e-12)
         assert place[0, 0, 1] == 0.0
         assert place[0, 1, 1] == (1.0 if calibrated else 3.0)
-        own_runs = np.broadcast_to(of_own_runs(low, high, place), place.shape)
-        assert own_runs.tolist() == (np.abs(half - usual) > 1e-9).tolist()
-        assert own_runs[..., 0].sum() == 0
+        found = np.broadcast_to(of_own_runs(low, high, place), place.shape)
+        assert found.tolist() == (np.abs(half - usual) > 1e-9).tolist()
+        assert found[..., 0].sum() == 0
 
 
 # ---- The envelope -------------------------------------------------------------------------------

@@ -75,7 +75,10 @@ def norms(model: TrainingModel) -> Operations:
             kernel=_norms,
             again=(Module.LAYERNORM,),
             saved=(
-                Saved("norm_inputs", lambda kept: _both_norms(kept, _activation_bytes(kept))),
+                Saved(
+                    "norm_inputs",
+                    lambda kept: _both_norms(kept, kept.inputs.activations.activation_bytes),
+                ),
                 Saved(
                     "norm_outputs",
                     lambda kept: _both_norms(kept, kept.inputs.activations.linear_input_bytes),
@@ -119,10 +122,6 @@ def _residuals(work: Work) -> Passes:
         stream(hidden * (2.0 * (6.0 + 5.0 * software.dropout) + more), kernels, unit)
         + software.bias * stream(biased, 4.0, unit),
     )
-
-
-def _activation_bytes(kept: Kept) -> Number:
-    return kept.inputs.activations.activation_bytes
 
 
 def _both_norms(kept: Kept, width: Number) -> Number:
