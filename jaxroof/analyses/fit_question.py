@@ -164,7 +164,8 @@ def unchecked_question(model: Any, system: Any, given: Mapping[str, Any]) -> Que
         raise refusal("system", text)
     inputs = replace_at(inputs, "plan.exchange", exchange_of(recipe, inputs.plan.exchange))
     inputs = _with_gpus(inputs, "plan.data" in rest)
-    check_bound("plan: pp x vp", "layers", float(inputs.plan.pipeline * inputs.plan.interleave))
+    plan: Any = inputs.plan
+    check_bound("plan: pp x vp", "layers", float(plan.pipeline * plan.interleave))
     division = _division(split, inputs) or recipe.layer_division
     recipe = dataclasses.replace(recipe, selective=modules, layer_division=division)
     said = {*given, *([LEVEL] if "modules" in given else ())} - {"modules", SELECTIVE}
