@@ -213,11 +213,12 @@ class OneMachine:
             return order[stairs_of(self.need[order], self.values(order))]
         bounds, number = self._bounds
         bound, value = bounds[number[order]], np.full(len(order), np.inf)
-        known = np.flatnonzero(np.diff(np.minimum.accumulate(bound), prepend=np.inf) < 0.0)
+        lowest = np.minimum.accumulate(bound)
+        known = np.flatnonzero(lowest < np.concatenate(([np.inf], lowest[:-1])))
         for _ in range(ROUNDS):
             value[known] = self.values(order[known])
             reached = np.minimum.accumulate(value)
-            left = np.flatnonzero(bound <= reached * (1.0 + SLACK))
+            left = np.flatnonzero((bound <= reached * (1.0 + SLACK)) & (bound < np.inf))
             new = left[np.isinf(value[left])]
             if len(new) <= STEPS:
                 break
