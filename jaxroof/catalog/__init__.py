@@ -203,10 +203,7 @@ def _beside(name: str, base: str) -> str:
 def _overlaid(
     kind: str, name: str, changes: dict[str, Any], above: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """Return an entry of a user's file as written, with the fields of its base.
-
-    ``above`` are the files whose base this one is.
-    """
+    """Return an entry of a user's file with the fields of its base; it is that of ``above``."""
     base = changes.pop("base", None)
     if base is None:
         stem = os.path.splitext(os.path.basename(name))[0]

@@ -100,10 +100,7 @@ def _asked(written: dict[str, Any], path: pathlib.Path) -> tuple[Question, dict[
 
 
 def _of_labels(prices: dict[str, Any], name: str, machine: System) -> dict[str, Any]:
-    """Return prices with that of memory per byte that a step may fill.
-
-    Memory is sold by its label; what a device reports, and a step may fill, is more.
-    """
+    """Return prices with that of memory, sold by its label, per byte that a step may fill."""
     priced = prices.get(CAPACITY)
     if not isinstance(priced, Mapping) or "per" not in priced or not name:
         return prices

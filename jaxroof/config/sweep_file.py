@@ -320,10 +320,7 @@ def lengths_of(sweep: Sweep) -> dict[str, int]:
 
 
 def _whole(sweep: Sweep, count: int | None = None) -> xr.Dataset:
-    """Return an answer that is computed whole, or at about ``count`` of its points.
-
-    It is the memory by stage, elasticities, or the parts of one plan.
-    """
+    """Return an answer that is no job, whole or at about ``count`` of its points."""
     asked, options = sweep.question, sweep.options
     if asked is None:
         from jaxroof.analyses.fit import fit_stages  # of no other file

@@ -69,10 +69,7 @@ def create(
 
 
 def _lay_out(path: Path, data: xr.Dataset, whole: xr.Dataset, layout: Layout, asked: Any) -> None:
-    """Write the plan of a store, with all metadata, and the values that are known.
-
-    Arguments: ``data`` has every variable; ``whole`` those whose values are known.
-    """
+    """Write a store's plan, the metadata of ``data``, and the values that ``whole`` has."""
     import zarr
 
     variables, attributes = encode_dataset_coordinates(data)

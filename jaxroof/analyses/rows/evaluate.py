@@ -52,13 +52,10 @@ class Verdicts:
 
     @property
     def attrs(self) -> dict[str, Any]:
-        """Return the counts by name; only ``answered`` if the estimator gives no verdicts.
-
-        ``refused`` are the rows that each verdict refuses, largest first.
-        """
+        """Return the counts by name; without verdicts, only of the rows ``answered``."""
         if self.feasible is None:
             return {"answered": self.answered}
-        order = sorted(self.failed.items(), key=lambda one: -one[1])
+        order = sorted(self.failed.items(), key=lambda one: -one[1])  # what refuses most is first
         refused = {name: int(count) for name, count in order if count > 0}
         return {"answered": self.answered, "feasible": self.feasible, "refused": refused}
 

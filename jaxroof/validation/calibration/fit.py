@@ -231,11 +231,7 @@ def distinct(used: Used) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _asked(used: Used, rows: np.ndarray) -> Iterator[str]:
-    """Yield what a question about such runs sets, beside their plan and the system of the file.
-
-    That is, as PATH=VALUE, what all rows share of their software and network, where it differs
-    from what a question has that names none.
-    """
+    """Yield as PATH=VALUE what rows share of software and network, where it is not the usual."""
     own = lookup.system(used.machine.system)
     usual = {path: field.metadata.get("default") for path, field in paths_of(training.inputs)}
     usual |= {name: getattr(one, "value", one) for name, one in vars(training.recipe).items()}
