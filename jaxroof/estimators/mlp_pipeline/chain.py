@@ -2,7 +2,9 @@
 
 A lane is one configuration, with its own number of stages and microbatches. Lanes are padded to one
 shape, so that one program evaluates a whole grid in one loop over timesteps. Axis 0 is the stages,
-axis 1 the lanes.
+axis 1 the lanes. Of memory, every operation first makes its result, then frees what nobody needs.
+
+Source: docs/models/distir_model.md, sections 5, 6 and 8 (as published) and quirk B5 (in place).
 """
 
 import math

@@ -1,6 +1,7 @@
-"""What one operation of an MLP costs on one accelerator: one formula, with each quirk a number.
+"""What one operation of an MLP costs on one accelerator, and the visits of every stage.
 
-Source: docs/models/distir_model.md, sections 3 and 8.
+An operation has one formula, with each quirk a number; a visit is a sum over the layers of a stage.
+Source: docs/models/distir_model.md, sections 3, 6 (profile A), 8 (profile B) and 9 (cold start).
 """
 
 import operator

@@ -1,4 +1,9 @@
-"""A step of an MLP in detail: its pipeline stages, and every event on every device."""
+"""A step of an MLP in detail: its pipeline stages, and every event on every device.
+
+The estimator sums the operations of a visit; here each stands by itself, in the order of the
+published program, for traces and as a second opinion.
+Source: docs/models/distir_model.md, sections 2, 5, 8 and 9.
+"""
 
 import collections
 import functools

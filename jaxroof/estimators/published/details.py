@@ -1,4 +1,7 @@
-"""The study's training step in detail: a layer's operations, the stages under schedules."""
+"""The study's training step in detail: a layer's operations, the stages under schedules.
+
+Source: docs/models/transformer_model.md, sections 3 and 5 to 9, but stages may differ.
+"""
 
 import dataclasses
 import json
@@ -52,6 +55,8 @@ from jaxroof.schedules.table import work
 from jaxroof.structure import results
 from jaxroof.units import parse
 
+# ---- The operations of a layer -------------------------------------------------------------------
+
 
 @record
 class LayerReport:
@@ -84,10 +89,7 @@ def layer_of_plan(inputs: Inputs, recipe: Recipe) -> Operations:
 
 
 def layer_reports(inputs: Inputs, recipe: Recipe) -> OrderedDict[str, LayerReport]:
-    """Return every operation of one layer by name, in order, for the plan of the inputs.
-
-    Source: docs/models/transformer_model.md, sections 3, 5 and 6.
-    """
+    """Return every operation of one layer by name, in order, for the plan of the inputs."""
     layer = layer_of_plan(inputs, recipe)
     # jit would return a plain dict sorted by name
     return OrderedDict(
@@ -115,6 +117,42 @@ def _report(operation: LayerOperation, inputs: Inputs) -> LayerReport:
     return LayerReport(**found, kept=work.kept, weights=work.parameters * inputs.precision.weight)
 
 
+WORDS = {  # of the operations, for people
+    "fc1": "MLP up",
+    "fc1-bias": "MLP up, bias",
+    "act1": "MLP activation",
+    "dpr1": "MLP dropout",
+    "fc2": "MLP down",
+    "fc2-bias": "MLP down, bias",
+    "dpr2": "dropout after MLP",
+    "ln1": "first layer norm",
+    "qkv": "queries, keys, values",
+    "fusedla": "fused attention",
+    "logits": "attention scores",
+    "dpr_at": "attention dropout",
+    "attend": "attention over values",
+    "vproj": "attention output",
+    "vproj-bias": "attention output, bias",
+    "dpr_v": "dropout after attention",
+    "ln2": "second layer norm",
+}
+
+
+def layer_rows(inputs: Inputs, recipe: Recipe) -> Rows:
+    """Return the operations of one layer and one microbatch."""
+    reports = layer_reports(inputs, recipe)
+    columns = {
+        name: Column(
+            np.stack(np.broadcast_arrays(*(getattr(r, name) for r in reports.values())), axis=-1),
+            ("operation",),
+        )
+        for name in units(LayerReport)
+    }
+    about = {"long_name": "Operation of a layer", "words": json.dumps(WORDS)}
+    columns["operation"] = Column(list(reports), ("operation",), about, label=True)
+    return Rows(columns)
+
+
 # ---- What each operation adds to a step ---------------------------------------------------------
 
 FORWARD, BACKWARD = "forward", "backward"
@@ -134,7 +172,6 @@ def contributions(inputs: Inputs, recipe: Recipe) -> OrderedDict[str, Number]:
     has a negative share in the limits of the layer that hides the rest.
     The limits of an operation are the derivatives of its time with respect to the machine's rates
     and latencies; by Euler's theorem, they sum to the seconds.
-    Source: docs/models/transformer_model.md, sections 6 to 9.
     """
     inputs = with_named_absences(inputs)
     parts = estimator.evaluate_parts(inputs, recipe)
@@ -147,6 +184,9 @@ def contributions(inputs: Inputs, recipe: Recipe) -> OrderedDict[str, Number]:
     found[GATHER], found[SCATTER] = exposed_sync_times(parts["block"], parts["sync"], counts.layers)
     found[SENDS], found[BUBBLE] = whole.time_pipeline, whole.time_bubble
     return found
+
+
+# ---- A step under schedules ----------------------------------------------------------------------
 
 
 class LayerCosts(NamedTuple):
@@ -301,47 +341,6 @@ def closed_form(inputs: Inputs, recipe: Recipe, sends: Sends = Sends.OVERLAPPED)
         parts["send_time"] = 0.0 * parts["send_time"]
     found: Number = step(asked, recipe, **parts).step_time
     return found
-
-
-# ---- The operations of a layer ------------------------------------------------------------------
-
-WORDS = {  # of the operations, for people
-    "fc1": "MLP up",
-    "fc1-bias": "MLP up, bias",
-    "act1": "MLP activation",
-    "dpr1": "MLP dropout",
-    "fc2": "MLP down",
-    "fc2-bias": "MLP down, bias",
-    "dpr2": "dropout after MLP",
-    "ln1": "first layer norm",
-    "qkv": "queries, keys, values",
-    "fusedla": "fused attention",
-    "logits": "attention scores",
-    "dpr_at": "attention dropout",
-    "attend": "attention over values",
-    "vproj": "attention output",
-    "vproj-bias": "attention output, bias",
-    "dpr_v": "dropout after attention",
-    "ln2": "second layer norm",
-}
-
-
-def layer_rows(inputs: Inputs, recipe: Recipe) -> Rows:
-    """Return the operations of one layer and one microbatch."""
-    reports = layer_reports(inputs, recipe)
-    columns = {
-        name: Column(
-            np.stack(np.broadcast_arrays(*(getattr(r, name) for r in reports.values())), axis=-1),
-            ("operation",),
-        )
-        for name in units(LayerReport)
-    }
-    about = {"long_name": "Operation of a layer", "words": json.dumps(WORDS)}
-    columns["operation"] = Column(list(reports), ("operation",), about, label=True)
-    return Rows(columns)
-
-
-# ---- A step under schedules ---------------------------------------------------------------------
 
 
 def check_plan(inputs: Inputs, recipe: Recipe) -> None:

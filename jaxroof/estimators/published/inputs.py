@@ -1,4 +1,4 @@
-"""Inputs of a training step, and how a bookkeeping counts."""
+"""Inputs of a training step, how a bookkeeping counts, and structural choices, which are static."""
 
 import dataclasses
 import enum

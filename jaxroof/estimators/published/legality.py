@@ -1,4 +1,4 @@
-"""The rules for legal plans, shared by the enumerator and the verdicts.
+"""The rules for legal plans, shared by verdicts and lists; the plans, as columns of integers.
 
 Source: docs/models/transformer_model.md, section 10.
 """
@@ -289,6 +289,8 @@ def broken_words(
 def _short(field: str) -> str:
     return str(Plan.__dataclass_fields__[field].metadata["symbol"] or field)
 
+
+# ---- Every legal plan of a cluster ---------------------------------------------------------------
 
 GROUPS = ("tensor", "context", "data", "pipeline")  # the order in which a fast domain is filled
 PLACED = ("fast_data", "fast_tensor", "fast_context", "fast_pipeline")  # in the order of Plan

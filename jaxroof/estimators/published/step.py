@@ -1,4 +1,4 @@
-"""Time and memory of a training step, from a layer, its synchronisation and its sends.
+"""Time, memory and legality of a training step: a layer, its synchronisation and its sends.
 
 Source: docs/models/transformer_model.md, sections 7 to 9.
 """

@@ -1,4 +1,4 @@
-"""One linear layer and microbatch, or a whole batch of a run, under a given split.
+"""One linear layer and microbatch, or a whole batch, under a given split or one grown greedily.
 
 Source: docs/models/linear_data_movement.md, parts A and B.
 """
@@ -192,6 +192,8 @@ def whole_batch(inputs: BatchInputs, recipe: None) -> BatchReport:
         legal=whole & (i.pipeline <= run.layers) & (i.pipeline <= i.microbatches),
     )
 
+
+# ---- A split grows one degree at a time, always the one that reduces time most -------------------
 
 MICROBATCHES = 23.0  # M stays below 2^23
 BLOCK = 64  # microbatch counts that are compared at a time

@@ -1,6 +1,6 @@
-"""Data movement in the training of linear layers: one layer and microbatch, or a whole batch.
+"""How runs scale, what a device does, and the data that one layer or a whole batch moves.
 
-Source: docs/models/linear_data_movement.md, parts A and B.
+Source: docs/models/linear_data_movement.md, parts A to C.
 """
 
 from collections.abc import Callable
