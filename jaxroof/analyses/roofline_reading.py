@@ -72,11 +72,14 @@ def is_critical(part: xr.Dataset) -> bool:
     If the data do not name the critical size, it is inferred from what binds on both sides of it.
     """
     dim, known = sweep_dimension(part), part.attrs.get("critical_letter")
-    if dim is None or not has_critical(part) or not _constant(part.critical):
+    if dim is None or not has_critical(part):
+        return False
+    low, high = float(part.critical.min()), float(part.critical.max())
+    if high - low > 1e-9 * abs(high):
         return False
     if known is not None:
         return letter(part, dim) == known
-    above = part[dim].values >= float(part.critical.max())
+    above = part[dim].values >= high
     bound = part.compute_bound.broadcast_like(part[dim]).values
     return bool(above.any() and not above.all() and np.all(above == bound))
 
@@ -85,11 +88,6 @@ def has_critical(part: xr.Dataset) -> bool:
     """Return whether every point has a critical size, from which on arithmetic binds."""
     idle = against(part) == "link" and not np.any(part.link_time.values)
     return not idle and bool(np.all(part.critical_exists.values))
-
-
-def _constant(values: xr.DataArray) -> bool:
-    low, high = float(values.min()), float(values.max())
-    return high - low <= 1e-9 * abs(high)
 
 
 def against(data: xr.Dataset) -> str:

@@ -126,17 +126,12 @@ def design_problem(
         where=constraints_of(estimator, where),
         starts=starts,
     )
-    _minimised(task)
-    return task
-
-
-def _minimised(task: DesignProblem) -> None:
-    """Check that the objective is a result of which less is better."""
     known = field_metadata(task.report)
     lower = [n for n, value in results(task.report).items() if value.dtype != bool]
     lower = [n for n in lower if n not in known or known[n]["better"] == "lower"]
     if task.name not in lower:
         raise unknown("minimise", task.name, "result of which less is better", lower)
+    return task
 
 
 def _results(task: DesignProblem, z: np.ndarray) -> xr.Dataset:

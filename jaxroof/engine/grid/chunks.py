@@ -83,18 +83,11 @@ def iter_chunks(axes: Sequence[Sized], shape: Sequence[int]) -> Iterator[Place]:
 
 def padded_slice(axes: Sequence[Axis], place: Place, shape: Sequence[int]) -> list[Axis]:
     """Return the axes cut to a chunk; each is padded with its last value to the chunk's shape."""
-    return [
-        Axis(axis.name, {path: column[index] for path, column in axis.columns.items()})
-        for axis, index in zip(axes, padded_places(place, shape), strict=True)
-    ]
-
-
-def padded_places(place: Place, shape: Sequence[int]) -> list[np.ndarray]:
-    """Return the indices of a chunk along each dimension, the last repeated to fill the shape."""
-    return [
-        np.minimum(np.arange(some.start, some.start + size), some.stop - 1)
-        for some, size in zip(place, shape, strict=True)
-    ]
+    cut = []
+    for axis, some, size in zip(axes, place, shape, strict=True):
+        index = np.minimum(np.arange(some.start, some.start + size), some.stop - 1)
+        cut.append(Axis(axis.name, {path: column[index] for path, column in axis.columns.items()}))
+    return cut
 
 
 def padded_size(count: int, least: int, factor: int = 2) -> int:

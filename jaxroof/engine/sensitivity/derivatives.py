@@ -176,7 +176,8 @@ def one_sided_slopes(
     way = free * (1.0 + np.arange(len(paths)) / len(paths))
 
     def moved(rows: np.ndarray, steps: np.ndarray, *ways: np.ndarray) -> np.ndarray:
-        beside = scale_parameters(_taken(inputs, rows, count), paths, 1.0 + EPSILON * steps)
+        some = map_numbers(lambda leaf: np.broadcast_to(leaf, (count,))[rows], inputs)
+        beside = scale_parameters(some, paths, 1.0 + EPSILON * steps)
         return slopes(estimator, recipe, beside, paths, name, *ways)[1]
 
     value, slope = slopes(estimator, recipe, inputs, paths, name)
@@ -194,10 +195,3 @@ def one_sided_slopes(
             side[np.ix_(ridge, own)] = each[:, np.arange(len(own)), own]
     tie = np.abs(above - below) > SAME * scale[:, None]
     return OneSided(value, np.where(tie, above, slope), np.where(tie, below, slope), tie)
-
-
-def _taken(inputs: Any, rows: np.ndarray, count: int) -> Any:
-    """Return the inputs at some of their points."""
-    return map_numbers(
-        lambda leaf: np.broadcast_to(np.asarray(leaf, np.float64), (count,))[rows], inputs
-    )
