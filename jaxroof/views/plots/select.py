@@ -14,7 +14,6 @@ from jaxroof.units import parse, show
 from jaxroof.views.answers import headline
 from jaxroof.views.parameter_words import words_of
 
-REAL = {"A100": "a100-nvs8", "H200": "h200-nvs8", "B200": "b200-nvs8"}  # to compare with
 FOUND = 180  # letters of a finding
 NAMED = ("model", "split", "system")  # dimensions over names that come before others
 
