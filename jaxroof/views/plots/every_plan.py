@@ -8,10 +8,9 @@ from matplotlib.figure import Figure
 
 from jaxroof.analyses.result_metadata import label_of, need_of, objective_of, rises, unit_of
 from jaxroof.errors import refusal
-from jaxroof.views.plan_styles import ALONG, capacities, fitting
 from jaxroof.views.plots import labels, style
 from jaxroof.views.plots import select as choose
-from jaxroof.views.text.every_plan import plan_said
+from jaxroof.views.text.every_plan import ALONG, capacities, fitting, plan_said
 
 PICTURE = "every_plan"
 FAR = 4.0  # times the largest need: a limit beyond it is not drawn

@@ -12,7 +12,6 @@ from jaxroof.errors import InputError
 from jaxroof.estimators import estimator
 from jaxroof.estimators.mlp_pipeline.inputs import Inputs
 from jaxroof.estimators.mlp_pipeline.recipe import Profile, Recipe
-from jaxroof.views import plan_styles as styles
 from jaxroof.views.plots import select as choose
 from jaxroof.views.text import every_plan as splits
 from notebooks.mlp_steps import comparison, correlation
@@ -62,7 +61,7 @@ def told(data):
 
 
 def test_the_study_finds_the_published_best_three(study):
-    order = styles.fitting(study)[:3]
+    order = splits.fitting(study)[:3]
     rows = np.stack([study[name].values[order] for name in FIELDS], axis=-1).tolist()
     assert [tuple(row) for row in rows] == [row[:4] for row in BEST]
     assert study.throughput.values[order].round(2).tolist() == [row[4] for row in BEST]
@@ -75,9 +74,8 @@ def test_the_study_is_told_in_a_table_and_two_sentences(study):
     assert first == ["1", "4", "4", "1", "1", "148.1", "ms", "55,313", "-", "5.4", "0.0"]
     assert len(table.strip().splitlines()) == 13
     assert "memory" not in table  # the profile has none
-    assert "Best: 4 x 4 x 1 (data x tensor x pipeline), 148.1 ms a step, 55,313 samples/s" in said
-    assert "the next, 8 x 2 x 1, takes 0.287 % longer" in said
-    assert "data 13.6 % (16 x 1 x 1); tensor 13.7 % (1 x 16 x 1)" in said
+    assert "Best: dp 4 tp 4 pp 1 microbatches 1, 148.1 ms a step, 55,313 samples/s" in said
+    assert "the next, dp 8 tp 2 pp 1 microbatches 1, takes 0.287 % longer" in said
     assert said.endswith("52 plans tried: 52 legal, all of which fit.")
 
 
@@ -93,7 +91,7 @@ def test_several_points_are_told_point_by_point(tight):
     assert refused == 28
     assert f"420 plans tried: 392 legal, {large} of them too large; 28 refused" in said
     assert '"Stages divide the layers" fails (28)' in said
-    assert "Most samples a second: 35,851 at 64 accelerators, with 2 x 2 x 16" in said
+    assert "35,851 samples/s at 64 accelerators, with dp 2 tp 2 pp 16" in said
     none = tight.assign(feasible=tight.feasible & False)
     assert "No plan fits at any of 7 points" in told(none)[1]
     assert told(at(none, 8))[1].startswith("No plan fits.")
@@ -124,12 +122,11 @@ def test_points_of_named_records_are_named():
         | {"layers": ("configuration", [8, 8, 96], {"path": "model.layers"})}
         | {"gpus": ("configuration", [1, 2, 2], {"path": "gpus", "units": "1"})},
     )
-    assert [point.words for point in styles.points(data)] == [
+    assert [point.words for point in splits.points(data)] == [
         "mlp-xs, 1 accelerator",
         "mlp-xs, 2 accelerators",
         "mlp-large, 2 accelerators",
     ]
-    assert [point.words for point in styles.points(data, ("gpus",))] == ["mlp-xs", "mlp-large"]
 
 
 def test_an_axis_is_cut_where_one_of_its_fields_has_a_value():
