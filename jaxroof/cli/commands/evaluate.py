@@ -81,10 +81,7 @@ def command(
     took = time.perf_counter() - start
     page = deliver.console()
     if output is None:
-        table, rest = rows_table(done.headings, done.typed, done.shown, done.units, page.width)
-        page.print(table)
-        if rest:
-            deliver.print_text(page, f"and {len(rest)} more results: {', '.join(rest)}.")
+        page.print(rows_table(done.headings, done.typed, done.shown, done.units))
     about = (done.first, took, len(done.shown), output, done.verdicts)
     deliver.print_text(page, rows_sentence(done.rows, done.passed, *about))
     deliver.report_written(output)

@@ -21,8 +21,7 @@ from jaxroof.validation.calibration.problem import (
     SOFTWARE,
     outliers,
 )
-from jaxroof.views.text.layout import PlainTable
-from jaxroof.views.text.tables import plain_table
+from jaxroof.views.text.layout import PlainTable, Shown
 
 MOST_SHOWN = 12  # rows of a table
 MOST_NAMED = 3  # rows to check
@@ -31,20 +30,25 @@ LONGEST = 26  # characters of a name
 
 def constants_table(found: Calibration) -> PlainTable:
     """Return one row per constant that the rows tell: before, fitted, 80 % interval."""
-    table = plain_table("factor and constants fitted together, with 80 % intervals")
-    table.add_column("constant", no_wrap=True)
-    table.add_numbers("before", "fitted", "low", "high")
-    table.add_numbers("in the\nfile", optional=1)
+
+    def column(head: str, name: str, optional: int = 0) -> Shown:
+        def cell(one: Constant) -> str:
+            value: float = getattr(one, name)
+            in_seconds = units(Chip).get(one.name, "1") == "s"
+            return seconds(value) if in_seconds else f"{value:.4g}"
+
+        return Shown(head, cell, optional)
+
+    columns = [
+        Shown("constant", lambda one: one.name, 0, "left"),
+        column("before", "catalogue"),
+        column("fitted", "value"),
+        *(column(name, name) for name in ("low", "high")),
+        column("in the\nfile", "written", 1),
+    ]
     factor = found.factor._replace(name="factor of the software")
-    for one in (factor, *found.constants):
-        values = (one.catalogue, one.value, one.low, one.high, one.written)
-        table.add_row(one.name, *(_shown(one, value) for value in values))
-    return table
-
-
-def _shown(one: Constant, value: float) -> str:
-    unit = units(Chip).get(one.name, "1")
-    return seconds(value) if unit == "s" else f"{value:.4g}"
+    title = "factor and constants fitted together, with 80 % intervals"
+    return PlainTable(title).add_rows(columns, (factor, *found.constants))
 
 
 def factor_sentence(found: Calibration) -> str:
@@ -74,19 +78,18 @@ def _rows(found: Calibration) -> str:
 def rows_table(found: Calibration) -> PlainTable:
     """Return measured and predicted seconds of the rows that are furthest from the fit."""
     n = len(found.rows)
-    table = plain_table(
-        f"the {MOST_SHOWN} of {n:,} rows furthest from the fit"
-        if n > MOST_SHOWN
-        else "rows, furthest from the fit first"
-    )
-    table.add_column("row", no_wrap=True)
-    table.add_numbers("measured", "predicted", "measured /\npredicted", "the same\nafter the fit")
-    for place in np.argsort(-np.abs(found.after), kind="stable")[:MOST_SHOWN]:
-        step = found.rows[place]
-        before, after = np.exp(-found.before[place]), np.exp(-found.after[place])
-        times = (seconds(step.measured), seconds(step.measured / before))
-        table.add_row(_name(step.name), *times, f"{before:,.4g}", f"{after:,.4g}")
-    return table
+    few = f"the {MOST_SHOWN} of {n:,} rows furthest from the fit"
+    before, after = np.exp(-np.asarray(found.before)), np.exp(-np.asarray(found.after))
+    columns = [
+        Shown("row", lambda i: _name(found.rows[i].name), 0, "left"),
+        Shown("measured", lambda i: seconds(found.rows[i].measured)),
+        Shown("predicted", lambda i: seconds(found.rows[i].measured / before[i])),
+        Shown("measured /\npredicted", lambda i: f"{before[i]:,.4g}"),
+        Shown("the same\nafter the fit", lambda i: f"{after[i]:,.4g}"),
+    ]
+    places = np.argsort(-np.abs(found.after), kind="stable")[:MOST_SHOWN]
+    title = few if n > MOST_SHOWN else "rows, furthest from the fit first"
+    return PlainTable(title).add_rows(columns, places)
 
 
 def _name(name: str) -> str:

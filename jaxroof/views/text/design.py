@@ -5,15 +5,15 @@ from collections.abc import Iterator
 
 import numpy as np
 import xarray as xr
-from rich.table import Table
 
 from jaxroof.errors import listing
 from jaxroof.units import show
 from jaxroof.views.parameter_words import words_of
 from jaxroof.views.text.interval import interval_sentence
+from jaxroof.views.text.layout import PlainTable
 from jaxroof.views.text.plan import placed_words, placement_title, plan_fields, plan_sentence
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
-from jaxroof.views.text.tables import amount, plain_table
+from jaxroof.views.text.tables import amount
 from jaxroof.views.text.tokens import tokens_sentence
 
 SAME = 1e-3  # relative change of a field that is too small to report
@@ -66,9 +66,9 @@ def result_of(data: xr.Dataset) -> tuple[np.ndarray, str]:
     return result.values, str(result.attrs.get("units", "1"))
 
 
-def design_table(data: xr.Dataset) -> Table:
+def design_table(data: xr.Dataset) -> PlainTable:
     """Return one row per field: the base, the best, the cost of each and the saving per dollar."""
-    table, unit = plain_table(), result_of(data)[1]
+    table, unit = PlainTable(), result_of(data)[1]
     table.add_column("field", no_wrap=True)
     head = f"{'days' if unit == 'day' else unit}\nsaved by\n$1,000,\n"
     saves = [head + machine for machine in ("base", "best")]

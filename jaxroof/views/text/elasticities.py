@@ -4,14 +4,13 @@ from collections.abc import Iterator
 
 import numpy as np
 import xarray as xr
-from rich.table import Table
 
 from jaxroof.analyses.result_metadata import resources_of, shares
 from jaxroof.units import percent
-from jaxroof.views.text.layout import evenly
+from jaxroof.views.text.layout import PlainTable, evenly
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual
 from jaxroof.views.text.sweep import sweep_sentences
-from jaxroof.views.text.tables import plain_table, thinned, tick
+from jaxroof.views.text.tables import thinned, tick
 
 MOST = 8  # columns shown of a grid
 LEAST = 1e-12  # smaller elasticities are rounding error
@@ -51,7 +50,7 @@ def of_time(data: xr.Dataset) -> bool:
     return of not in data or data[of].attrs.get("units") in ("s", "day")
 
 
-def binding_table(data: xr.Dataset) -> Table:
+def binding_table(data: xr.Dataset) -> PlainTable:
     """Return what binds over a thinned grid of up to two axes; without axes, a row a parameter."""
     strong, names = strengths(data)
     dims = [str(dim) for dim in data.elasticity.dims if dim != "parameter"]
@@ -63,7 +62,7 @@ def binding_table(data: xr.Dataset) -> Table:
         title = f"Share of {of} by what binds it [%]" if binds(data) else f"Elasticity of {of}"
         return _rows(data, strong, names, dims[0], title)
     down, across = dims
-    table = plain_table(f"What binds {of} most, and its share of it [%]")
+    table = PlainTable(f"What binds {of} most, and its share of it [%]")
     table.add_column(f"{down} \\ {across}", justify="right", no_wrap=True)
     columns = thinned(data.sizes[across], MOST)
     for j, optional in zip(columns, evenly(len(columns)), strict=True):
@@ -74,8 +73,8 @@ def binding_table(data: xr.Dataset) -> Table:
     return table
 
 
-def _parameters(data: xr.Dataset, of: str, at: str) -> Table:
-    table = plain_table(f"Elasticity of {of}: change for +1 % of the parameter [%]{at}")
+def _parameters(data: xr.Dataset, of: str, at: str) -> PlainTable:
+    table = PlainTable(f"Elasticity of {of}: change for +1 % of the parameter [%]{at}")
     table.add_column("parameter", no_wrap=True)
     table.add_numbers("elasticity")
     table.add_column("for a decrease, where that differs", justify="right")
@@ -89,9 +88,9 @@ def _parameters(data: xr.Dataset, of: str, at: str) -> Table:
 
 def _rows(
     data: xr.Dataset, strong: xr.DataArray, names: dict[str, str], dim: str, title: str
-) -> Table:
+) -> PlainTable:
     """Return one row per point: the shares of the resources, or the elasticities themselves."""
-    table, resources = plain_table(title), binds(data)
+    table, resources = PlainTable(title), binds(data)
     if not resources:  # the strongest parameters, in their original order
         most = strong.max([d for d in strong.dims if d != "limit"]).fillna(0.0).values
         kept = sorted(np.argsort(-most, kind="stable")[:MOST])

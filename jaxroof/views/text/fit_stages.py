@@ -9,7 +9,7 @@ import xarray as xr
 from jaxroof.units import size
 from jaxroof.views.text.layout import PlainTable
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual
-from jaxroof.views.text.tables import plain_table, thinned, tick
+from jaxroof.views.text.tables import thinned, tick
 
 GB = 1e9
 ROWS = 40  # most rows of a table
@@ -25,7 +25,7 @@ def answer(data: xr.Dataset, page: Page = REPORT) -> Iterator[Said]:
 def fullest_table(data: xr.Dataset) -> PlainTable:
     """Return one row per point: its axes, what its fullest stage needs, and whether that fits."""
     dims = [str(dim) for dim in data.sizes if dim != "stage"]
-    table = plain_table("what the fullest stage needs")
+    table = PlainTable("what the fullest stage needs")
     table.add_numbers(*dims)
     table.add_numbers("stage", "GB", "of\nGB")
     table.add_column("", no_wrap=True)

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from rich.table import Table
 
 from jaxroof.analyses import roofline_reading as roofs
 from jaxroof.analyses.roofline_reading import (
@@ -31,9 +30,8 @@ from jaxroof.errors import listing
 from jaxroof.estimators.book.common import DTYPES
 from jaxroof.units import size
 from jaxroof.views.text.compare import times
-from jaxroof.views.text.layout import evenly
+from jaxroof.views.text.layout import PlainTable, evenly
 from jaxroof.views.text.said import REPORT, Page, Said, title, usual
-from jaxroof.views.text.tables import plain_table
 
 BINDS = {"compute": "arithmetic", "memory": "memory", "link": "links"}
 FEW = 4  # most cases for which a table has the additional columns
@@ -98,9 +96,9 @@ def _reach(point: xr.Dataset) -> str:
     return f", so {words} is within reach"
 
 
-def result_table(data: xr.Dataset) -> Table:
+def result_table(data: xr.Dataset) -> PlainTable:
     """Return every result of one shape: a row per result, a column per case, and the meaning."""
-    columns, table = cases(data), plain_table(None)
+    columns, table = cases(data), PlainTable()
     table.add_column("result", no_wrap=True)
     for name, _ in columns:
         head = "value" if len(columns) == 1 else _stacked(name)
@@ -178,7 +176,7 @@ def shape_sentences(data: xr.Dataset) -> list[str]:
 # ---- A sweep ------------------------------------------------------------------------------------
 
 
-def sweep_table(data: xr.Dataset, most: int = 12) -> Table:
+def sweep_table(data: xr.Dataset, most: int = 12) -> PlainTable:
     """Return a few sizes of a sweep: the share of the peak reached, the bounds, what binds.
 
     Several cases have one column each for the share of the peak and the lower bound and, if there
@@ -188,7 +186,7 @@ def sweep_table(data: xr.Dataset, most: int = 12) -> Table:
     assert dim is not None
     single, few = len(every) == 1, len(every) <= FEW
     title = "Share of the peak, least time" + (", what it is bound by" if few else "")
-    table = plain_table(None if single else title)
+    table = PlainTable(None if single else title)
     table.add_column(letter(data, dim), justify="right", no_wrap=True)
     for head in ("intensity", "% of peak", "lower", "upper") if single else ():
         table.add_column(head, justify="right", no_wrap=True)
@@ -255,11 +253,11 @@ def _detail(part: xr.Dataset, dim: str) -> str:
     return f"{_capital('; '.join(said))}." if said else ""
 
 
-def plain_sweep_table(data: xr.Dataset, most: int = 8) -> Table:
+def plain_sweep_table(data: xr.Dataset, most: int = 8) -> PlainTable:
     """Return every result at a few points of a sweep: one row per result, one column per point."""
     dim = sweep_dimension(data)
     assert dim is not None
-    table, rows = plain_table(), milestones(data[dim].values, most)
+    table, rows = PlainTable(), milestones(data[dim].values, most)
     table.add_column("result", no_wrap=True)
     every = cases(data)
     for name, part in every:

@@ -1,20 +1,16 @@
 """The first rows of a table with their results, for printing."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from rich.table import Table
 
 from jaxroof.analyses.rows.evaluate import Verdicts, rows_words
 from jaxroof.units import show
-from jaxroof.views.text.tables import plain_table
+from jaxroof.views.text.layout import PlainTable
 
 WIDEST = 24  # most characters shown of a typed cell
-GAP = 3  # characters between two columns
-WHY = 60  # most characters shown of an error
 ERROR = "error"
-ELSE = "..."  # replaces the headings that are not shown
 
 
 def rows_table(
@@ -22,9 +18,8 @@ def rows_table(
     typed: Sequence[Sequence[str]],
     found: Sequence[Mapping[str, Any]],
     units: Mapping[str, str],
-    width: int,
-) -> tuple[Table, list[str]]:
-    """Return rows with as many results as fit a width, and the names of the other results.
+) -> PlainTable:
+    """Return rows with their results; those further on leave a narrow page first.
 
     Feasibility comes first, then numbers, then other flags. A row without results shows its error.
     """
@@ -33,36 +28,18 @@ def rows_table(
     verdict = [name for name in flags if name == "feasible"]
     others = [name for name in flags if name not in verdict]
     names = [*verdict, *(name for name in answered if name not in flags), *others]
+    table = PlainTable()
+    for place, heading in enumerate(headings):
+        table.add_column(heading.replace(" [", "\n["), no_wrap=True, optional=2 * place)
+    for place, name in enumerate(names):
+        table.add_numbers(name, optional=max(0, 2 * place - 3))
     failed = any(ERROR in one for one in found)
-    table, left = plain_table(), width - (min(WHY, width // 3) if failed else 0)
-    first = {name: _answers(name, found, units) for name in names[:2]}  # always shown
-    apart = len(ELSE) + GAP + sum(_width([name, *cells]) + GAP for name, cells in first.items())
-    columns: list[list[str]] = []
-    for number, heading in enumerate(headings):
-        cells = [_cut(one[number]) for one in typed]
-        head = heading.replace(" [", "\n[")  # the unit goes on a second line
-        left -= _width([*head.split("\n"), *cells]) + GAP
-        if left < max(width // 3, apart) and number < len(headings) - 1 and columns:
-            table.add_column(ELSE, no_wrap=True)
-            columns.append([ELSE] * len(typed))
-            break
-        table.add_column(head, no_wrap=True)
-        columns.append(cells)
-    shown: list[str] = []
-    for name in names:
-        cells = _answers(name, found, units)
-        left -= _width([name, *cells]) + GAP
-        if left < 0 and name not in first:
-            break
-        shown.append(name)
-        table.add_numbers(name)
-        columns.append(cells)
     if failed:
         table.add_column(ERROR)
-        columns.append([str(one.get(ERROR, "")) for one in found])
-    for row in zip(*columns, strict=True):
-        table.add_row(*row)
-    return table, [name for name in names if name not in shown]
+    for cells, one in zip(typed, found, strict=True):
+        values = [_value(one[name], units.get(name, "1")) if name in one else "" for name in names]
+        table.add_row(*map(_cut, cells), *values, *([str(one.get(ERROR, ""))] if failed else []))
+    return table
 
 
 def rows_sentence(
@@ -85,20 +62,12 @@ def rows_sentence(
     return f"{said.rstrip('.')}.{verdicts.sentence}"
 
 
-def _answers(name: str, found: Sequence[Mapping[str, Any]], units: Mapping[str, str]) -> list[str]:
-    return [_value(one[name], units.get(name, "1")) if name in one else "" for one in found]
-
-
 def _value(value: Any, unit: str) -> str:
     if isinstance(value, np.bool_):
         return str(bool(value)).lower()
     if np.isnan(value):
         return "-"
     return show(float(f"{float(value):.4g}"), unit)
-
-
-def _width(cells: Iterable[str]) -> int:
-    return max(map(len, cells))
 
 
 def _cut(text: str) -> str:

@@ -5,14 +5,13 @@ from collections.abc import Iterator
 
 import numpy as np
 import xarray as xr
-from rich.table import Table
 
 from jaxroof.errors import listing
 from jaxroof.units import percent, seconds, size
 from jaxroof.views.text.interval import LOW, interval_sentence, interval_words, short_interval
+from jaxroof.views.text.layout import PlainTable
 from jaxroof.views.text.plan import plan_line
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
-from jaxroof.views.text.tables import plain_table
 
 TIE = 1e-9  # step times with a smaller relative difference count as equal
 TELLING = 0.02  # smallest share of a difference for which a part is named
@@ -58,13 +57,13 @@ def best_of(data: xr.Dataset) -> str | None:
     return next((name for name, row in rows(data) if bool(row.feasible)), None)
 
 
-def schedules_table(data: xr.Dataset) -> Table:
+def schedules_table(data: xr.Dataset) -> PlainTable:
     """Return one row per schedule, fastest first: time, gap, idle share, memory.
 
     The gap is relative to the best schedule that fits. Shares are means over devices. The last
     column is the largest number of forwards with saved activations on a device, x their layers.
     """
-    table, limit = plain_table(), float(data.memory_limit)
+    table, limit = PlainTable(), float(data.memory_limit)
     table.add_column("schedule", no_wrap=True)
     heads = dict(zip((*HEADS, f"fullest GB\nof {limit / GB:.4g}", *ENDS), SOON, strict=True))
     for header, optional in heads.items():

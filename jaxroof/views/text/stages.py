@@ -4,11 +4,10 @@ from collections.abc import Iterator
 
 import numpy as np
 import xarray as xr
-from rich.table import Table
 
 from jaxroof.units import percent, seconds, size
+from jaxroof.views.text.layout import PlainTable
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual
-from jaxroof.views.text.tables import plain_table
 
 TIMES = {"forward": "forward", "backward": "backward", "send": "send", "sync": "sums\nleft"}
 
@@ -20,9 +19,9 @@ def answer(data: xr.Dataset, page: Page = REPORT) -> Iterator[Said]:
     yield from quiet(stage_table(data))
 
 
-def stage_table(data: xr.Dataset) -> Table:
+def stage_table(data: xr.Dataset) -> PlainTable:
     """Return one row per stage: its visits, its shares of the step, its memory."""
-    table = plain_table("one visit, then the step")
+    table = PlainTable("one visit, then the step")
     optional = {"layers": 4, "send": 3, "sums\nleft": 2, "busy\n%": 1}
     for head in ("stage", "layers", *TIMES.values(), "done", "busy\n%", "idle\n%", "memory"):
         table.add_numbers(head, optional=optional.get(head, 0))

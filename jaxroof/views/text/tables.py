@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from rich.console import JustifyMethod
-from rich.table import Table
 
 from jaxroof.analyses.result_metadata import (
     headlines,
@@ -24,11 +23,6 @@ from jaxroof.views.text.plan import (
     plan_fields,
     plan_words,
 )
-
-
-def plain_table(title: str | None = None) -> PlainTable:
-    """Return an empty table in the common style."""
-    return PlainTable(title)
 
 
 def filled(memory: float, limit: float, unit: str = "B") -> str:
@@ -51,7 +45,7 @@ def amount(value: float, unit: str) -> str:
     return seconds(value) if unit == "s" else size(value, unit)
 
 
-def grid_table(data: xr.Dataset, most: int = 10) -> Table | None:
+def grid_table(data: xr.Dataset, most: int = 10) -> PlainTable | None:
     """Return the headline (or the first result) over a grid of one or two axes, thinned."""
     best = data.isel(rank=0) if "rank" in data.sizes else data
     dims = list(best.sizes)
@@ -64,7 +58,7 @@ def grid_table(data: xr.Dataset, most: int = 10) -> Table | None:
     limits = [4 * most] if len(dims) == 1 else [2 * most, most]
     places = [thinned(best.sizes[dim], limit) for dim, limit in zip(dims, limits, strict=True)]
     title += "; in brackets: not feasible" if brackets else ""
-    table = plain_table(title + _thinned_words(best, places))
+    table = PlainTable(title + _thinned_words(best, places))
     if len(dims) == 1:
         table.add_column(str(dims[0]), justify=_side(best, dims[0]), no_wrap=True)
         _one_axis(table, best, dims[0], value, places[0])
