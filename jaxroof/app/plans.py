@@ -13,6 +13,7 @@ from jaxroof.app.state import State
 from jaxroof.units import percent, seconds, size
 from jaxroof.views.text import compare as compare_words
 from jaxroof.views.text import fastest_plans as words
+from jaxroof.views.text.interval import PATHS as TOKENS
 from jaxroof.views.text.margin import margin_of
 from jaxroof.views.text.plan import (
     is_usual,
@@ -21,7 +22,6 @@ from jaxroof.views.text.plan import (
     stages_sentence,
     used_fields,
 )
-from jaxroof.views.text.tokens import PATHS as TOKENS
 
 TOP = 8  # plans of the table
 TRILLION = 1e12

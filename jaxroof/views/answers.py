@@ -1,7 +1,7 @@
 """What a Dataset answers: one table from its question to the module of its words and its picture.
 
-A question NAME has its words in ``views/text/NAME.py`` (``answer(data, page)``) and its picture in
-``views/plots/NAME.py`` (``picture(data)``).
+A question NAME has its words in ``views/text/NAME.py``: ``answer(data, page)``, its sentences and
+tables in order. Its picture is of what the Dataset says it shows (``views.plots.draw``).
 """
 
 import importlib
@@ -18,7 +18,7 @@ MODULES = {  # the attribute ``question`` of a Dataset, and the module of its an
     "least memory": "least_memory",
     "every plan": "every_plan",
     "fit": "fit",
-    "fit_stages": "fit_stages",
+    "fit_stages": "stages",
     "explanation": "explain",
     "response": "response",
     "elasticities": "elasticities",

@@ -43,9 +43,9 @@ from jaxroof.views.plots.map_axes import (
 from jaxroof.views.plots.tornado import colours_of, resource_words
 from jaxroof.views.real_systems import Place
 from jaxroof.views.text.elasticities import of_time
+from jaxroof.views.text.interval import tokens_sentence
 from jaxroof.views.text.plan import is_usual, split_fields
 from jaxroof.views.text.tables import amount
-from jaxroof.views.text.tokens import tokens_sentence
 
 LEVELS = 20  # of the filled contour
 NARROW = 1.03  # ratio of results below which the map says that all are alike

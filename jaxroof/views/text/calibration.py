@@ -173,7 +173,6 @@ def _median(values: np.ndarray) -> str:
 
 
 def _reasons(found: Calibration) -> list[str]:
-    """Return each reason with the number of its rows and the first one's name."""
     by_reason: dict[str, list[str]] = {}
     for name, reason in found.left_out:
         by_reason.setdefault(reason, []).append(name)

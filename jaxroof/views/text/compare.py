@@ -11,13 +11,18 @@ import xarray as xr
 from jaxroof.analyses.result_metadata import head_of, parts_of, words_of
 from jaxroof.errors import listing
 from jaxroof.units import seconds, size
-from jaxroof.views.text.interval import LOW, interval_sentence, interval_words, short_interval
+from jaxroof.views.text.interval import (
+    LOW,
+    interval_sentence,
+    interval_words,
+    short_interval,
+    tokens_sentence,
+)
 from jaxroof.views.text.layout import PlainTable, Shown
 from jaxroof.views.text.margin import margin_of
 from jaxroof.views.text.plan import glossary, plan_columns, stages_sentence, whole_plan
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
 from jaxroof.views.text.sweep import NO_LEGAL_PLAN
-from jaxroof.views.text.tokens import tokens_sentence
 
 Difference = tuple[str, str, str]  # amount, part, its share
 MFU = "MFU: model FLOP with causal attention (half of it), against the 16-bit peak"
@@ -153,12 +158,10 @@ def parts_table(data: xr.Dataset) -> PlainTable:
 
 
 def _kinds(data: xr.Dataset) -> list[str]:
-    """Return what is compared: systems and, where the study is asked, splits."""
     return [name for name in ("system", "split") if name in data.dims]
 
 
 def _rows(data: xr.Dataset) -> list[xr.Dataset]:
-    """Return the results of each row, with its names as coordinates."""
     kinds = _kinds(data)
     every = itertools.product(*(data[kind].values for kind in kinds))
     return [data.sel(dict(zip(kinds, names, strict=True))) for names in every]
@@ -225,7 +228,6 @@ def without_sentences(reasons: Mapping[str, str]) -> list[str]:
 
 
 def _fastest(data: xr.Dataset) -> dict[str, str]:
-    """Return the system, and the split, with the least step time; the first among ties."""
     kinds = _kinds(data)
     position = data.step_time.transpose(*kinds).argmin(kinds)
     return {dim: str(data[dim].values[int(index)]) for dim, index in position.items()}

@@ -85,7 +85,6 @@ def listed(estimator: Estimator) -> list[tuple[str, "dataclasses.Field[Any]"]]:
 
 
 def _used(estimator: Estimator, inputs: Any, recipe: Any) -> set[str]:
-    """Return the paths that some result depends on."""
     found = dependencies(estimator, recipe, structure(inputs))
     return set().union(*found.results.values())
 

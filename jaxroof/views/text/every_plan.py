@@ -62,7 +62,6 @@ def points(data: xr.Dataset) -> list[Point]:
 
 
 def _moved(data: xr.Dataset) -> list[str]:
-    """Return what the axes of a study move, names before numbers; a named record is one thing."""
     flags = {str(name) for name, one in data.data_vars.items() if "flag_meanings" in one.attrs}
     labels = [name for name in map(str, data.data_vars) if name in flags - {"reason"}]
     paths = {str(name): str(c.attrs.get("path", "plan.")) for name, c in data.coords.items()}
@@ -71,7 +70,6 @@ def _moved(data: xr.Dataset) -> list[str]:
 
 
 def _value(data: xr.Dataset, name: str, value: Any) -> str:
-    """Return a value of an axis; counts keep their digits."""
     flags = str(data[name].attrs.get("flag_meanings", "")).split()
     if flags or isinstance(value, str):
         return flags[int(value)] if flags else str(value)
@@ -181,12 +179,10 @@ def plan_table(data: xr.Dataset, most: int = 10) -> PlainTable:
 
 
 def _results(data: xr.Dataset) -> list[str]:
-    """Return the results shown for each plan: the objective and the headlines."""
     return list(dict.fromkeys([objective_of(data), *headlines(data)]))
 
 
 def _counted(data: xr.Dataset, name: str) -> str:
-    """Return what a result counts a second; empty where it is no such rate."""
     unit, _, second = unit_of(data, name).rpartition("/")
     return unit if second == "s" and unit not in ("B", "FLOP") else ""
 
@@ -230,14 +226,12 @@ def _one(data: xr.Dataset) -> str:
 
 
 def _said(data: xr.Dataset, name: str, value: float) -> str:
-    """Return a result within a sentence; samples per second are named after the unit counted."""
     if _counted(data, name):
         return f"{_result(data, name, value)} {_counted(data, name)}s/s"
     return per_run(data, name, value)
 
 
 def _behind(data: xr.Dataset, best: int, other: int) -> str:
-    """Return how much worse another plan's objective is, in percent."""
     name = merit(data)
     first, after = (float(data[name].values[i]) for i in (best, other))
     share = (first / after if rises(data, name) else after / first) - 1.0

@@ -100,17 +100,14 @@ def _binds(found: Explanation, known: Resources) -> str:
 
 
 def _bandwidth(resource: str) -> str:
-    """Return what of a resource there may be more of."""
     return f"{resource.removeprefix('the ')} bandwidth" if resource in LINKS else resource
 
 
 def _grows(limit: str, known: Resources) -> bool:
-    """Return whether a time grows with a resource, as with latency, instead of falling."""
     return all(sign > 0 for path, sign in known.signs.items() if known.of[path] == limit)
 
 
 def _buys(found: Explanation, known: Resources, limit: str) -> str:
-    """Return the saving from one percent more of a resource, or one percent less latency."""
     told = found.elasticities["elasticity_below" if _grows(limit, known) else "elasticity"]
     signs = {
         path: known.signs[path] for path in told.parameter.values.tolist() if path in known.signs
@@ -141,7 +138,6 @@ def _turns(found: Explanation, known: Resources) -> str:
 
 
 def _way(found: Explanation, turn: xr.Dataset, limit: str) -> str:
-    """Return the change of a parameter that makes another resource the bottleneck."""
     path, factor = str(turn.turn_parameter.values), float(turn.turn_factor)
     unit = str(found.elasticities.parameter_units.sel(parameter=path).values)
     what = words_of_parameter(path)
@@ -153,7 +149,6 @@ def _way(found: Explanation, turn: xr.Dataset, limit: str) -> str:
 
 
 def _of_another(way: str) -> bool:
-    """Return whether a change is of another resource than the one that it makes the bottleneck."""
     return not way.startswith("it")
 
 
@@ -223,13 +218,11 @@ def _nearest(found: Explanation, known: Resources) -> str:
 
 
 def _near(factor: float) -> str:
-    """Return a factor, with enough digits to tell it from 1."""
     digits = next((n for n in range(3, 9) if f"{factor:.{n}g}" != "1"), 3)
     return f"{factor:.{digits}g} times today's"
 
 
 def _spread(found: Explanation) -> str:
-    """Return how well step times are known, where that is: plans may be closer than that."""
     spread = spread_words(found.best)
     if not spread:
         return ""
@@ -274,7 +267,6 @@ def _nothing(found: Explanation) -> str:
 
 
 def _apart(step: xr.Dataset, unit: str) -> str:
-    """Return the capacity of a step in three digits, or more to tell it from the current one."""
     value, today = float(step["value"]), float(step["value"] - step.change)
     digits = next((n for n in range(3, 9) if f"{value:.{n}g}" != f"{today:.{n}g}"), 3)
     return show(float(f"{value:.{digits}g}"), unit)

@@ -111,7 +111,6 @@ def answer_sentence(data: xr.Dataset) -> str:
 
 
 def _runs(data: xr.Dataset, plan: xr.Dataset) -> str:
-    """Return the interval of a plan's step time, and the kind of runs that were measured."""
     low, high = (_seconds(float(plan[name])) for name in ("step_time_low", "step_time_high"))
     if _unmeasured(data, plan):
         return f" ({low} to {high} s, the widest interval)"
@@ -119,13 +118,11 @@ def _runs(data: xr.Dataset, plan: xr.Dataset) -> str:
 
 
 def _unmeasured(data: xr.Dataset, plan: xr.Dataset) -> list[str]:
-    """Return what of a plan was never measured."""
     outside: list[str] = json.loads(data.attrs.get("outside", "[]"))
     return outside + ["optimizer states in host memory"] * bool(plan.offload_optimizer)
 
 
 def _interval(data: xr.Dataset, of: str) -> str:
-    """Return the interval of a step time beside the plans of a table."""
     if f"{of}_low" not in data:  # of an older file
         return ""
     return f" ({_seconds(float(data[f'{of}_low']))} to {_seconds(float(data[f'{of}_high']))} s)"

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from jaxroof.errors import listing
 from jaxroof.units import percent, seconds, size
 from jaxroof.views.text.layout import PlainTable, Shown
 from jaxroof.views.text.least_memory import gigabytes
@@ -35,7 +34,7 @@ CHOICES = {  # in words
     "compiled": "compiled blocks",
 }
 KERNELS = ("attention_kernel", "cross_entropy", "expert_weighting")
-WIDTHS = ("weight_bytes", "gradient_bytes", "master_bytes", "moment_bytes")
+LARGE = 1e4  # numbers from here on are bytes
 KEPT = {"zero_stage", "recompute", "offload_optimizer"}  # of a plan, beside its split
 GB = 1e9
 SHOWN = 5e-5  # parts of a step that are less are a dash
@@ -173,10 +172,11 @@ def open_sentences(data: xr.Dataset) -> list[str]:
 def assumption_sentences(data: xr.Dataset) -> list[str]:
     """Return what the question leaves open and was assumed, and how well the numbers are known."""
     assumed = json.loads(data.attrs["assumed"])
-    told = [f"{CHOICES[name]} {_plain(assumed[name])}" for name in CHOICES if name in assumed]
-    told += _amounts(assumed)
-    found = [f"Assumed, because not given: {'; '.join(told)}."] if told else []
-    found += _kernels(data, assumed)
+    turning = {one["choice"] for one in json.loads(data.attrs["hangs_on"])}
+    told = "; ".join(_assumed(name, value) for name, value in assumed.items())
+    found = [f"Assumed, because not given: {told}."] if told else []
+    kernels = [CHOICES[name] for name in KERNELS if name in assumed and name not in turning]
+    found += [f"No other {' or '.join(kernels)} would change the answer."] if kernels else []
     bounds = [f"{name} {data[name].bound}" for name in ("allocated", "reserved", "device")]
     condition = data.allocated.attrs.get("condition")
     found.append(
@@ -187,7 +187,6 @@ def assumption_sentences(data: xr.Dataset) -> list[str]:
 
 
 def _turns(data: xr.Dataset) -> list[str]:
-    """Return on which of the assumed choices the answer hangs."""
     others: dict[str, list[str]] = {}
     for one in json.loads(data.attrs["hangs_on"]):
         said = f"{one['choice']}={one['value']} ({size(one['device'], 'B')})"
@@ -199,35 +198,13 @@ def _turns(data: xr.Dataset) -> list[str]:
     ]
 
 
-def _kernels(data: xr.Dataset, assumed: dict[str, object]) -> list[str]:
-    """Return the assumed kernels on which the answer does not hang."""
-    others = {one["choice"] for one in json.loads(data.attrs["hangs_on"])}
-    kernels = [CHOICES[name] for name in KERNELS if name in assumed and name not in others]
-    return [f"No other {' or '.join(kernels)} would change the answer."] if kernels else []
-
-
-def _amounts(assumed: dict[str, object]) -> list[str]:
-    """Return the widths and the memory outside of tensors among what was assumed."""
-    names = {"weight": "weights", "gradient": "gradients", "master": "master weights"}
-    names["moment"] = "moments"
-    widths = [
-        f"{assumed[name]:g} of {names[name.removesuffix('_bytes')]}"
-        for name in WIDTHS
-        if name in assumed
-    ]
-    told = [f"bytes a parameter {listing(widths)}"] if widths else []
-    if "fragmentation" in assumed:
-        told.append(f"fragmentation {percent(float(str(assumed['fragmentation'])))}")
-    told += [
-        f"{words} {size(float(str(assumed[name])), 'B')}"
-        for name, words in (("cuda_context", "context"), ("communicator", "communicators"))
-        if name in assumed
-    ]
-    return told
-
-
-def _plain(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def _assumed(name: str, value: Any) -> str:
+    words = CHOICES.get(name, name.replace("_", " "))
+    if name == "fragmentation":
+        return f"{words} {percent(float(value))}"
+    if isinstance(value, float) and value >= LARGE:
+        return f"{words} {size(value, 'B')}"
+    return f"{words} {value:g}" if isinstance(value, float) else f"{words} {value}"
 
 
 # ---- Changes -----------------------------------------------------------------------------------
@@ -284,12 +261,10 @@ def change_sentence(data: xr.Dataset) -> str:
 
 
 def _cost(change: dict[str, Any]) -> float:
-    """Return the cost of a change; one that is not known is more than any."""
     return np.inf if change["cost"] is None else float(change["cost"])
 
 
 def _fewest(data: xr.Dataset) -> str:
-    """Return on how many more accelerators another plan fits, if that is known."""
     if "fewest" not in data.attrs:
         return ""
     more = int(data.attrs["fewest"])
@@ -301,7 +276,6 @@ def _no_step_time(data: xr.Dataset) -> str:
 
 
 def _price(change: dict[str, Any]) -> str:
-    """Return what a change does to the step time, in words."""
     cost = change["cost"]
     if cost is None:
         return "has no price"

@@ -1,4 +1,6 @@
-"""The interval of a step time in words, where an estimator gives one."""
+"""The interval of a step time in words, and the training that a number of days is of."""
+
+import json
 
 import numpy as np
 import xarray as xr
@@ -8,6 +10,8 @@ from jaxroof.errors import listing
 from jaxroof.estimators.training.interval import of_own_runs
 from jaxroof.units import seconds
 
+PATHS = ("training_tokens", "model.training_tokens")  # of a training: the first given counts
+TRILLION = 1e12
 LOW, HIGH = "step_time_low", "step_time_high"
 
 
@@ -59,3 +63,18 @@ def interval_sentence(data: xr.Dataset) -> str:
     between = f"{least[-1]:.2f} and {most[0]:.2f}"
     wider = f" (at most {least[0]:.2f} and {most[-1]:.2f})" if len(least) > 1 else ""
     return f"80 % of measured runs ({kinds}) took between {between} times a step time{wider}."
+
+
+def tokens_sentence(data: xr.Dataset, tokens: float | None = None) -> str:
+    """Return the tokens that the days of some results are of, empty where nothing says.
+
+    ``tokens`` are those of a model that is on an axis.
+
+    >>> tokens_sentence(xr.Dataset(attrs={"inputs": '{"model.training_tokens": 15.6e12}'}))
+    'Days are of a training on 15.6 T tokens.'
+    """
+    known = json.loads(data.attrs.get("inputs", "{}"))
+    found = next((known[path] for path in PATHS if path in known), tokens)
+    if found is None or not np.isfinite(found):
+        return ""
+    return f"Days are of a training on {found / TRILLION:.4g} T tokens."

@@ -81,7 +81,6 @@ def layer_table(data: xr.Dataset) -> PlainTable:
 
 
 def _shown(data: xr.Dataset) -> list[xr.Dataset]:
-    """Return the operations whose share is not 0 in the digits that are printed."""
     rows = (data.isel(operation=place) for place in range(data.sizes["operation"]))
     return [row for row in rows if "share" not in row or float(row.share) >= DIGIT]
 

@@ -56,7 +56,6 @@ class PlainTable(Table):
     """
 
     def __init__(self, title: str | None = None) -> None:
-        """Make an empty table; the title is printed above it verbatim, without markup."""
         super().__init__(title=None if title is None else Text(title))
         self.optional: list[int] = []
 
@@ -217,13 +216,11 @@ def _text(cell: RenderableType) -> Text:
 
 
 def _flat(head: Text) -> str:
-    """Return a head on one line."""
     text = head.plain.replace(JOIN, " ").replace("-\n", "").replace("\n/", "/")
     return " ".join(text.split())
 
 
 def _without_blanks(line: list[Segment]) -> Iterator[Segment]:
-    """Yield a line without its trailing blanks."""
     length = len("".join(segment.text for segment in line).rstrip())
     for text, style, _ in line:
         if shown := text[:length].replace(JOIN, " "):

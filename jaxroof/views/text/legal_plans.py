@@ -320,7 +320,6 @@ def own_sentence(data: xr.Dataset) -> str:
 
 
 def _behind(value: float, best: float) -> str:
-    """Return the difference from the best in percent, or the value itself if the best is 0."""
     if not best:
         return f"{abs(value):.3g}"
     share = 100 * abs(value / best - 1.0)

@@ -10,12 +10,17 @@ from jaxroof.catalog.needs import training_capacities
 from jaxroof.errors import listing
 from jaxroof.units import seconds, size
 from jaxroof.views.text.compare import day_words, days
-from jaxroof.views.text.interval import LOW, interval_sentence, interval_words, short_interval
+from jaxroof.views.text.interval import (
+    LOW,
+    interval_sentence,
+    interval_words,
+    short_interval,
+    tokens_sentence,
+)
 from jaxroof.views.text.layout import PlainTable, Shown
 from jaxroof.views.text.margin import margin_of
 from jaxroof.views.text.plan import glossary, placed_words, plan_columns, plan_sentence
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
-from jaxroof.views.text.tokens import tokens_sentence
 
 GB = 1e9
 Capacities = Mapping[str, float]  # system in the catalogue -> its memory [B], ascending
@@ -50,7 +55,6 @@ def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
 
 
 def _title(data: xr.Dataset) -> str:
-    """Return the title with the batch; empty where the one or the other varies or is not known."""
     named, batch = data.attrs.get("title"), json.loads(data.attrs["inputs"]).get("global_batch")
     return f"{named}, batch {int(batch):,}" if named and batch else ""
 
@@ -154,7 +158,6 @@ def stairs_table(stairs: xr.Dataset, chosen: Sequence[int], capacities: Capaciti
 
 
 def _holder(capacities: Capacities, soon: int) -> Shown:
-    """Return the column of the smallest systems that hold a plan."""
 
     def cell(row: xr.Dataset) -> str:
         return smallest_system_with(float(row.memory), capacities)

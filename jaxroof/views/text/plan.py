@@ -162,7 +162,6 @@ def plan_line(data: xr.Dataset) -> str:
 
 
 def _training_plan() -> xr.Dataset:
-    """Return the fields of a plan of today's training, with their names and usual values."""
     fields = {f.name: ((), 1, attributes(f.metadata)) for f in dataclasses.fields(TrainingPlan)}
     return xr.Dataset(fields, attrs={"roles": "-"})
 

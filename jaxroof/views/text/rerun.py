@@ -42,7 +42,6 @@ def rerun_sentences(found: Rerun, touched: bool) -> Iterator[str]:
 
 
 def _difference_sentence(one: Difference) -> str:
-    """Return how far a result is from the stored one, and where most."""
     where = ", ".join(f"{brief(dim)} {brief(str(label))}" for dim, label in one.where.items())
     at = f" (most at {where})" if where else ""
     if math.isinf(one.largest):

@@ -55,7 +55,6 @@ def answer(data: xr.Dataset, page: Page = REPORT) -> Iterator[Said]:
 
 
 def _on(data: xr.Dataset) -> str:
-    """Return the machine or the number format of one case, or how many cases there are."""
     names = [name for name, _ in roofs.cases(data) if name]
     if len(names) == 1:
         return f" {'in' if names[0].partition(',')[0] in DTYPES else 'on'} {names[0]}"
@@ -83,12 +82,10 @@ def verdict(point: xr.Dataset) -> str:
 
 
 def _bound(point: xr.Dataset) -> str:
-    """Return what binds at one shape, or that nothing does."""
     return TIMES[binding(point)][2] if float(point.lower) > 0 else "nothing to do"
 
 
 def _reach(point: xr.Dataset) -> str:
-    """Return the share of the peak rate that an operator with arithmetic can reach."""
     share = _share(point)
     if share == 0:
         return ""
@@ -217,7 +214,6 @@ def _case_cell(point: xr.Dataset, few: bool) -> str:
 
 
 def _share(point: xr.Dataset) -> float:
-    """Return the share of the arithmetic peak that is reached with full overlap."""
     least = float(point.lower)
     return float(point.math_time) / least if least > 0 else 0.0
 
@@ -241,7 +237,6 @@ def sweep_sentences(data: xr.Dataset) -> list[str]:
 
 
 def _detail(part: xr.Dataset, dim: str) -> str:
-    """Return the balance of a machine, and the critical size if the sweep is over it."""
     said, name, links = [], letter(part, dim), on_links(part)
     balance = np.unique((part.link_balance if links else part.balance).values)
     if len(balance) == 1:
@@ -276,7 +271,6 @@ def plain_sweep_table(data: xr.Dataset, most: int = 8) -> PlainTable:
 
 
 def _stacked(name: str) -> str:
-    """Return the name of a case on two lines: the machine, its formats."""
     return name.replace(" ", "\n", 1)
 
 

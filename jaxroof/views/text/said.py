@@ -1,14 +1,22 @@
 """What an answer says: sentences and tables in their order, each from some detail on."""
 
+import enum
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from rich.table import Table
 from rich.text import Text
 
-from jaxroof.views.text.detail import Detail
-
 Piece = str | Table | Text  # a sentence, a table, a line drawn in characters
+
+
+class Detail(enum.IntEnum):
+    """How much is shown, from least to most."""
+
+    JSON = 0  # one JSON object for programs
+    QUIET = 1  # the table, or the one answer
+    USUAL = 2  # what a person needs in a minute
+    VERBOSE = 3  # proofs, counts, what was assumed
 
 
 class Page(NamedTuple):

@@ -9,7 +9,7 @@ import xarray as xr
 from jaxroof.errors import listing
 from jaxroof.units import percent, seconds, size
 from jaxroof.views.text.interval import LOW, interval_sentence, interval_words, short_interval
-from jaxroof.views.text.layout import PlainTable
+from jaxroof.views.text.layout import PlainTable, Shown
 from jaxroof.views.text.plan import plan_line
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
 
@@ -23,15 +23,12 @@ SPENT = {
     "busy_time": "at work",
     "update_time": "in the update",  # of an estimator that has it
 }
-HEADS = ("step\ntime", "against\nbest fit", "idle\n%", "data\n%")
-ENDS = ("first\nGB", "last\nGB", "held x\nlayers")
 GLOSSARY = (
     "In the table: best fit: the fastest schedule that fits; idle (that a search tells apart as "
     "the pipeline bubble and uneven stages) and data (messages of the data group): share of the "
     "step, mean of the devices; held: most microbatches whose activations a device keeps, x the "
     "layers of a stage."
 )
-SOON = (0, 1, 2, 4, 3, 5, 5, 6)  # removal order of the columns, largest first; 0 stays
 GB = 1e9
 
 
@@ -63,35 +60,37 @@ def schedules_table(data: xr.Dataset) -> PlainTable:
     The gap is relative to the best schedule that fits. Shares are means over devices. The last
     column is the largest number of forwards with saved activations on a device, x their layers.
     """
-    table, limit = PlainTable(), float(data.memory_limit)
-    table.add_column("schedule", no_wrap=True)
-    heads = dict(zip((*HEADS, f"fullest GB\nof {limit / GB:.4g}", *ENDS), SOON, strict=True))
-    for header, optional in heads.items():
-        table.add_numbers(header, optional=optional)
-        if header == HEADS[0] and LOW in data:
-            table.add_numbers("80 % of\nruns [s]", optional=3)
-    found = rows(data)
-    fastest = best_of(data)
+    limit, fastest = float(data.memory_limit), best_of(data)
     best = np.nan if fastest is None else float(data.sel(schedule=fastest).step_time)
-    for name, row in found:
-        table.add_row(
-            name,
-            seconds(float(row.step_time)),
-            *([short_interval(row)] if LOW in data else []),
-            gap(float(row.step_time), best, bool(row.feasible)),
-            f"{100 * float(row.bubble.mean()):.1f}",
-            f"{100 * float(row.data_time.mean() / row.step_time):.1f}",
-            f"{_gigabytes(row.memory.max())} {percent(float(row.memory.max()) / limit):>5}",
-            *[_gigabytes(row.memory[at]) for at in (0, -1)],
-            f"{int(row.in_flight.max())} x {int(row.stage_layers)}",
-        )
-    for name in data.schedule.values[~data.allowed.values]:
-        table.add_row(str(name), "refused", *["-"] * (len(table.columns) - 2))
-    return table
 
+    def against(row: xr.Dataset) -> str:
+        return gap(float(row.step_time), best, bool(row.feasible))
 
-def _gigabytes(memory: xr.DataArray) -> str:
-    return f"{float(memory) / GB:.4g}"
+    def fullest(row: xr.Dataset) -> str:
+        most = float(row.memory.max())
+        return f"{most / GB:.4g} {percent(most / limit):>5}"
+
+    def at(head: str, stage: int, soon: int) -> Shown:
+        return Shown(head, lambda row: f"{float(row.memory[stage]) / GB:.4g}", soon)
+
+    columns = [
+        Shown("schedule", lambda row: str(row.schedule.values), 0, "left"),
+        Shown("step\ntime", lambda row: seconds(float(row.step_time))),
+        *([Shown("80 % of\nruns [s]", short_interval, 3)] if LOW in data else []),
+        Shown("against\nbest fit", against, 1),
+        Shown("idle\n%", lambda row: f"{100 * float(row.bubble.mean()):.1f}", 2),
+        Shown("data\n%", lambda row: f"{100 * float(row.data_time.mean() / row.step_time):.1f}", 4),
+        Shown(f"fullest GB\nof {limit / GB:.4g}", fullest, 3),
+        at("first\nGB", 0, 5),
+        at("last\nGB", -1, 5),
+        Shown("held x\nlayers", lambda r: f"{int(r.in_flight.max())} x {int(r.stage_layers)}", 6),
+    ]
+    refused = [data.sel(schedule=name) for name in data.schedule.values[~data.allowed.values]]
+
+    def instead(row: xr.Dataset) -> list[str]:
+        return [] if bool(row.allowed) else [str(row.schedule.values), "refused"]
+
+    return PlainTable().add_rows(columns, [*(row for _, row in rows(data)), *refused], instead)
 
 
 def gap(value: float, best: float, fits: bool = True) -> str:
@@ -150,14 +149,12 @@ def _best(data: xr.Dataset, name: str) -> str:
 
 
 def _idle(row: xr.Dataset) -> str:
-    """Return the idle share of the step, with its range over devices if it varies."""
     low, high = (f"{100 * float(one):.1f}" for one in (row.bubble.min(), row.bubble.max()))
     mean = f"{100 * float(row.bubble.mean()):.1f} %"
     return mean if low == high else f"{mean} ({low} to {high} % by device)"
 
 
 def _why(row: xr.Dataset, other: xr.Dataset) -> str:
-    """Return where a slower schedule spends more time, and where less, as means over devices."""
     more = {part: float(other[part].mean() - row[part].mean()) for part in SPENT if part in row}
     most = max(map(abs, more.values()))
     order = sorted(more, key=lambda part: -more[part])
@@ -186,7 +183,6 @@ def _memory(data: xr.Dataset, name: str) -> str:
 
 
 def _unfit(name: str, row: xr.Dataset, best: xr.Dataset) -> str:
-    """Return the memory that a schedule that does not fit needs, and whether it would be faster."""
     said = [size(float(row.memory.max()), "B")]
     said += ["every weight twice"] if int(row.copies) == TWICE else []
     share = 1.0 - float(row.step_time) / float(best.step_time)
@@ -195,7 +191,6 @@ def _unfit(name: str, row: xr.Dataset, best: xr.Dataset) -> str:
 
 
 def _nothing(data: xr.Dataset) -> str:
-    """Return the schedule that needs least memory if none fits, and how much is missing."""
     needs = {name: float(row.memory.max()) for name, row in rows(data)}
     name, limit = min(needs, key=lambda one: needs[one]), float(data.memory_limit)
     over = size(needs[name] - limit, "B")

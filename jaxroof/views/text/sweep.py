@@ -123,7 +123,6 @@ def _unfit(best: xr.Dataset, feasible: np.ndarray) -> str:
 
 
 def _needed(data: xr.Dataset, value: float) -> str:
-    """Return an amount of the need, with the counted noun if it has no unit."""
     need = need_of(data)
     unit = unit_of(data, f"{need}_least")
     return f"{amount(value, unit)} {words_of(data, need)}" if unit == "1" else amount(value, unit)

@@ -74,7 +74,6 @@ def grid_table(data: xr.Dataset, most: int = 10) -> PlainTable | None:
 
 
 def _thinned_words(best: xr.Dataset, places: Sequence[Sequence[int]]) -> str:
-    """Return how many values of each axis a table shows; empty where it shows all."""
     few = [
         f"{len(some)} of {size:,} values of {dim}"
         for some, (dim, size) in zip(places, best.sizes.items(), strict=True)
@@ -162,7 +161,6 @@ def tick(data: xr.Dataset, dim: Any, index: int) -> str:
 
 
 def _named(data: xr.Dataset, dim: Any) -> bool:
-    """Return whether the points of an axis have names instead of values."""
     return dim in data.coords and data.coords[dim].dtype.kind in "UOT"
 
 
@@ -171,14 +169,12 @@ def _side(data: xr.Dataset, dim: Any) -> JustifyMethod:
 
 
 def _amount(value: Any, unit: str) -> str:
-    """Return a value of an axis as text; counts keep all their digits."""
     if np.asarray(value).dtype.kind == "i":
         return f"{int(value)}" if unit == "1" else f"{int(value)} {unit}"
     return size(float(value), unit)
 
 
 def _cell(best: xr.Dataset, value: xr.DataArray, at: dict[Any, int]) -> str:
-    """Return one value as text: in brackets if the point is infeasible, a dash if missing."""
     number = float(value.isel({d: i for d, i in at.items() if d in value.dims}))
     if np.isnan(number):
         return "-"

@@ -63,7 +63,6 @@ def bands_table(data: xr.Dataset) -> PlainTable:
 
 
 def _share_kept(data: xr.Dataset) -> float:
-    """Return the share of the answerable draws in which the currently best plan fits."""
     place = int(data.candidate_today) if "candidate_today" in data else -1
     return float(data.fits.sel(candidate=place)) if place > 0 else 1.0
 
@@ -249,7 +248,6 @@ def _first_measured(data: xr.Dataset) -> list[str]:
 
 
 def _first_chosen_by(data: xr.Dataset) -> list[str]:
-    """Return which input to measure before choosing the plan, if that saves anything."""
     if "saved_if_known" not in data:
         return []
     others = [d for d in data.saved_if_known.dims if d != "parameter"]
