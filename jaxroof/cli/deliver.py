@@ -20,10 +20,9 @@ from jaxroof.errors import InputError, printable, shown
 from jaxroof.io.formats import WRITERS, check_writable, json_text, write
 from jaxroof.limits import disk_limit, memory_limit
 from jaxroof.views.answers import answer, picture
-from jaxroof.views.text.detail import Detail
 from jaxroof.views.text.dry_run import dry_run_rows
 from jaxroof.views.text.layout import wrapped
-from jaxroof.views.text.said import Page, Said
+from jaxroof.views.text.said import Detail, Page, Said
 
 PICTURES = (".png", ".svg", ".pdf")
 PARAGRAPH = 3  # lines from which a sentence stands alone

@@ -10,7 +10,7 @@ from jaxroof.cli import completion, process, types
 from jaxroof.cli.stored_question import arguments
 from jaxroof.errors import refusal
 from jaxroof.io.history import of_command
-from jaxroof.views.text.detail import Detail
+from jaxroof.views.text.said import Detail
 
 DETAIL = "jaxroof.detail"  # in what a command line remembers
 FIELDS = {  # options, and the input that each sets

@@ -41,7 +41,7 @@ def command(file: str, system: str, output: str | None) -> None:
     from jaxroof.validation.calibration.next_measurement import most_instructive
     from jaxroof.validation.rows import table_of
     from jaxroof.views.text import calibration as views
-    from jaxroof.views.text.detail import Detail
+    from jaxroof.views.text.said import Detail
 
     if output is not None:
         if pathlib.Path(output).suffix != ".toml":

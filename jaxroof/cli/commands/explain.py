@@ -41,8 +41,7 @@ def command(span: float, output: str | None, **options: Any) -> int:
     from jaxroof.cli.question import PlansQuestion
     from jaxroof.engine.search.none_legal import check_legal
     from jaxroof.views.answers import answer
-    from jaxroof.views.text.detail import Detail
-    from jaxroof.views.text.said import Page
+    from jaxroof.views.text.said import Detail, Page
 
     asked = PlansQuestion(**options)
     deliver.check_output(output, (*deliver.PICTURES, ".json", ".nc"))

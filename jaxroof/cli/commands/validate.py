@@ -36,7 +36,7 @@ def command(memory: bool, source: str | None, output: str | None) -> None:
     from jaxroof.errors import refusal
     from jaxroof.io.atomic import replace_file
     from jaxroof.views.text import scores as views
-    from jaxroof.views.text.detail import Detail
+    from jaxroof.views.text.said import Detail
 
     kinds = (".csv", ".md", *deliver.PICTURES * (not memory))
     kind = pathlib.Path(output).suffix if output else ""
