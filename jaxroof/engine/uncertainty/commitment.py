@@ -12,7 +12,7 @@ from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.search.driver import SearchResult
 from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.plan_lists import distinct_rows
-from jaxroof.records import leaves, replace_at
+from jaxroof.structure import map_numbers
 
 STRATA = 16  # intervals of an input that a measurement of it can distinguish
 WORST = 0.05  # share of the draws that count as the worst
@@ -126,14 +126,13 @@ def _fitting(
     need = np.zeros(there.shape)
     if estimator.need:
         need = _at_plans(question, grid, plans, estimator.need)
-    limit = np.full(tuple(map(len, lanes)), np.inf)
+    wide = spread(question.inputs, lanes, extra=1)
+    fits = np.broadcast_to(there[..., None, :], (*map(len, lanes), there.shape[-1]))
     if estimator.limit is not None:
-        limit[...] = np.asarray(estimator.limit(spread(question.inputs, lanes)))
-    fits = there[..., None, :] & (need[..., None, :] <= limit[..., None])
+        fits = fits & (need[..., None, :] <= np.asarray(estimator.limit(wide)))
     each = {field: column[..., None, :] for field, column in plans.items()}
     for other in estimator.limits[1:]:
-        bound = np.asarray(other.of(spread(question.inputs, lanes, extra=1)))
-        fits = fits & (_at_plans(question, lanes, each, other.result) <= bound)
+        fits = fits & (_at_plans(question, lanes, each, other.result) <= other.of(wide))
     return fits, np.where(there, need, np.nan)
 
 
@@ -146,19 +145,18 @@ def _at_plans(
     """
     estimator, result = question.estimator, name or question.objective
     assert estimator.plan is not None
-    wide = spread(question.inputs, axes, extra=1)
     fields = {f: np.where(column < 0, 1.0, column) for f, column in plans.items()}
     shape = (*map(len, axes), next(iter(fields.values())).shape[-1])
+    wide: Any = spread(question.inputs, axes, extra=1)
+    wide = dataclasses.replace(wide, plan=estimator.plan(**fields))
     step, found = max(1, POINTS // math.prod(shape[1:])), []
     for start in range(0, shape[0], step):
-        some = slice(start, start + step)
-        inputs: Any = wide
-        for path, _, leaf in list(leaves(wide)):
-            if np.ndim(leaf):
-                inputs = replace_at(inputs, path, np.broadcast_to(leaf, shape)[some].ravel())
-        columns = {f: np.broadcast_to(c, shape)[some].ravel() for f, c in fields.items()}
-        inputs = dataclasses.replace(inputs, plan=estimator.plan(**columns))
-        values = evaluate_points(estimator, question.recipe, inputs, result)[result]
+
+        def column(leaf: Any, some: slice = slice(start, start + step)) -> Any:
+            return np.broadcast_to(leaf, shape)[some].ravel() if np.ndim(leaf) else leaf
+
+        asked = map_numbers(column, wide)
+        values = evaluate_points(estimator, question.recipe, asked, result)[result]
         found.append(values.reshape(-1, *shape[1:]))
     return np.concatenate(found)
 

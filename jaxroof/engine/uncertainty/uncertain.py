@@ -81,19 +81,15 @@ def uncertain(
             raise refusal("where", "no plan is chosen here; expected no constraints")
         return _tabled(estimator, inputs, recipe, asked, objective, draws)
     read, questions = check_searches(
-        estimator,
-        inputs,
-        recipe,
-        axes=asked,
-        where=where,
-        objective=objective,
-        top=LISTED,
+        estimator, inputs, recipe, axes=asked, where=where, objective=objective, top=LISTED,
         placements=True,
-    )
-    parts = []
+    )  # fmt: skip
     for question in questions:
-        _drawable(question, draws)
-        parts.append(_searched(question, draws, top))
+        for path in draws.spread:
+            if path in read_paths(estimator, question.recipe, question.inputs):
+                what = "decides which plans there are or what they need, so that it cannot be drawn"
+                raise refusal(path, f"{what}; expected it on an axis, or a plan of your own")
+    parts = [_searched(question, draws, top) for question in questions]
     grid = [axis for axis in read if axis.name != SAMPLE]
     rules = [str(c) for c in questions[0].where]
     return _told(questions[0], grid, stack_choices(grid, parts), draws, where=rules)
@@ -111,16 +107,6 @@ def _draws(inputs: Any, distributions: Mapping[str, Any], count: int, seed: int)
         today = float(one.at(np.array(0.5)) if held is None else held)
         columns[path] = np.concatenate([[today], one.at(share)])
     return Draws(spread, columns, count, seed)
-
-
-def _drawable(question: SearchProblem, draws: Draws) -> None:
-    """Check that no uncertain input changes the list of plans or their need."""
-    fixed = read_paths(question.estimator, question.recipe, question.inputs)
-    for path in draws.spread:
-        if path in fixed:
-            what = "decides which plans there are or what they need"
-            remedy = "expected it on an axis, or a plan of your own"
-            raise refusal(path, f"{what}, so that it cannot be drawn; {remedy}")
 
 
 def _searched(question: SearchProblem, draws: Draws, top: int) -> Columns:
