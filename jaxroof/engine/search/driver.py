@@ -78,30 +78,21 @@ def best_plans(question: SearchProblem, progress: Progress | None = None) -> Sea
     along = [axes[d] for d in kind.limits + kind.machine]
     fits = [plans_that_fit(estimator, group, along, whole=False) for group in groups]
     # dimensions: outer, problem, limits, machine, rank; 1 where nothing moves along an axis
-    problems, one = (*outer, math.prod(inner)), (1,) * len(lanes)
+    problems = (*outer, math.prod(inner))
     winner = np.empty((*problems, *lanes, question.top), np.int32)
     objective = np.empty(winner.shape)
-    legal, least = np.empty((*problems, *one), np.int64), np.empty((*problems, *one))
-    feasible = np.empty((*problems, *fits[0].shape[1:]), np.int64)
-    refused, starts, lists, before = Counter[str](), {}, [], 0
-    for group, fit in zip(groups, fits, strict=True):
-        ready, own = group.ready, (*group.outer, group.some)
-        feasible[own] = fit
-        legal[own] = np.diff(ready.starts).reshape(-1, *one)
-        needs = [some.need[0] if len(some) else np.nan for some in ready.plans]
-        least[own] = np.reshape(needs, (-1, *one))
-        for reason in ready.refused:
-            refused.update(reason)
-        if id(ready) not in starts:
-            starts[id(ready)] = before
-            lists.append(ready.every)
-            before += int(ready.starts[-1])
+    legal, feasible, least, refused = _counts(groups, fits, problems)
+    starts, lists, before = {}, [], 0
+    for ready in {id(group.ready): group.ready for group in groups}.values():
+        starts[id(ready)] = before
+        lists.append(ready.every)
+        before += int(ready.starts[-1])
     groups.sort(key=lambda group: starts[id(group.ready)])  # those of the same plans in sequence
     total = sum(int(group.ready.starts[-1]) for group in groups) * math.prod(lanes)
     chunks, done, evaluated = _way(question, kind, groups, total), 0, 0
     for group in groups:
         for chunk in chunks(group):
-            at: tuple[Any, ...] = (*group.outer, group.some, *chunk.place)
+            at = (*group.place, *chunk.place)
             _fill(winner[at], objective[at], chunk, starts[id(group.ready)] + group.ready.starts)
             evaluated += chunk.compared
             points = math.prod(some.stop - some.start for some in chunk.place)
@@ -118,8 +109,35 @@ def best_plans(question: SearchProblem, progress: Progress | None = None) -> Sea
         whole = np.broadcast_to(own, (*outer, *inner, *lanes, *rank))
         return whole.transpose(*turn, *range(len(axes), whole.ndim))
 
-    each = map(turned, (objective, legal, feasible, least))
-    return SearchResult(turned(winner), lists, *each, dict(refused), total, evaluated)
+    return SearchResult(
+        turned(winner),
+        lists,
+        turned(objective),
+        turned(legal),
+        turned(feasible),
+        turned(least),
+        refused,
+        total,
+        evaluated,
+    )
+
+
+def _counts(
+    groups: Sequence[ProblemGroup], fits: Sequence[np.ndarray], problems: tuple[int, ...]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, int]]:
+    """Return how many plans are legal and fit, what the leanest needs, and how many are refused."""
+    one, refused = (1,) * (fits[0].ndim - 1), Counter[str]()
+    legal, least = np.empty((*problems, *one), np.int64), np.empty((*problems, *one))
+    feasible = np.empty((*problems, *fits[0].shape[1:]), np.int64)
+    for group, fit in zip(groups, fits, strict=True):
+        ready, at = group.ready, group.place
+        feasible[at] = fit
+        legal[at] = np.diff(ready.starts).reshape(-1, *one)
+        needs = [some.need[0] if len(some) else np.nan for some in ready.plans]
+        least[at] = np.reshape(needs, (-1, *one))
+        for reason in ready.refused:
+            refused.update(reason)
+    return legal, feasible, least, dict(refused)
 
 
 def _fill(

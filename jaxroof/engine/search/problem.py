@@ -252,6 +252,11 @@ class ProblemGroup:
     varied: dict[str, np.ndarray]  # inputs by path, one value a problem
     ready: PreparedPlans
 
+    @property
+    def place(self) -> tuple[Any, ...]:
+        """Return its place on the outer axes and among the problems."""
+        return (*self.outer, self.some)
+
     def varied_at(self, plans: np.ndarray) -> dict[str, np.ndarray]:
         """Return what differs between the problems, for each of some plans among all."""
         if len(self.ready.plans) == 1:
