@@ -173,34 +173,28 @@ def _fields(
     held = np.where(most, 2, held)
     both = ("machine", "field")
     ends = base * np.exp(market.way * np.array([market.low, market.high]))
-    found: dict[str, tuple[Any, Any, dict[str, Any]]] = {
-        "value": (both, base * market.factors(z), _about("", "Value, in the unit of the field")),
-        "spent": (both, market.costs(z), _about("dollar", "What the field costs")),
-        "elasticity": (both, elasticity, _about("1", "Share of the result that a share saves")),
-        "saved_per_dollar": (
+    saved = elasticity * result[:, None] / dollars
+    gives = np.where(held == 2, own - share, np.where(held > 0, share - own, 0.0))
+    bounded = "Share of the objective saved per share that the bound gives way"
+    found: list[tuple[str, Any, np.ndarray, str, str]] = [
+        ("value", both, base * market.factors(z), "", "Value, in the unit of the field"),
+        ("spent", both, market.costs(z), "dollar", "What the field costs"),
+        ("elasticity", both, elasticity, "1", "Share of the result that a share saves"),
+        (
+            "saved_per_dollar",
             both,
-            elasticity * result[:, None] / dollars,
-            _about(f"{unit}/dollar", "What a dollar more in the field saves"),
+            saved,
+            f"{unit}/dollar",
+            "What a dollar more in the field saves",
         ),
-        "lower": ("field", ends.min(axis=0), _about("", "Least allowed")),
-        "upper": ("field", ends.max(axis=0), _about("", "Most allowed")),
-        "held": (
-            "field",
-            held.astype(np.int8),
-            {
-                **_about("1", "What holds the field of the best machine"),
-                "flag_values": list(range(len(HELD))),
-                "flag_meanings": " ".join(HELD),
-            },
-        ),
-        "multiplier": (
-            "field",
-            np.where(held == 2, own - share, np.where(held > 0, share - own, 0.0)),
-            _about("1", "Share of the objective saved per share that the bound gives way"),
-        ),
-    }
-    for name, variable in found.items():
-        data[name] = variable
+        ("lower", "field", ends.min(axis=0), "", "Least allowed"),
+        ("upper", "field", ends.max(axis=0), "", "Most allowed"),
+        ("held", "field", held.astype(np.int8), "1", "What holds the field of the best machine"),
+        ("multiplier", "field", gives, "1", bounded),
+    ]
+    for name, dims, values, of, words in found:
+        data[name] = (dims, values, _about(of, words))
+    data.held.attrs |= {"flag_values": [*range(len(HELD))], "flag_meanings": " ".join(HELD)}
 
 
 def _elasticity(task: DesignProblem, base: xr.Dataset) -> np.ndarray:
