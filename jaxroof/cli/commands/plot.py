@@ -38,7 +38,7 @@ def command(
     plots = importlib.import_module("jaxroof.views.plots")  # matplotlib is an optional dependency
     target = output or f"{pathlib.Path(file).stem}.png"
     plots.drawable(target)
-    if kind is not None and kind not in plots.KINDS:
+    if kind is not None and kind not in {*plots.KINDS, *plots.OLD}:
         raise unknown("--kind", kind, "kind of picture", plots.KINDS)
     chosen = types.parse_pairs("--at", points, "DIM=VALUE, such as gpus=8192")
     with working("drawing"):
