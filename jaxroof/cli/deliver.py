@@ -55,7 +55,7 @@ def print_text(page: Console, *texts: str, style: str | None = None) -> None:
 def say_all(said: Iterable[Said]) -> None:
     """Print the pieces of an answer that are asked for, long sentences and tables apart."""
     page, level = console(), detail()
-    before = 0  # lines of the sentence before; none after a table
+    before, first = 0, True  # lines of the sentence before; none after a table
     for at, piece, is_title in said:
         if level < at or not piece:
             continue
@@ -65,8 +65,13 @@ def say_all(said: Iterable[Said]) -> None:
             page.print(Text())
         if isinstance(piece, str):
             print_text(page, piece, style="bold" if is_title else None)
+        elif first:
+            with page.capture() as shown_first:
+                page.print(piece)
+            print(shown_first.get().lstrip("\n"), end="")
         else:
             page.print(piece)
+        first = False
         before = 0 if is_title else lines
 
 

@@ -1,5 +1,6 @@
 """What options ask about: plans of a training step, or one plan of it, of either estimator."""
 
+import contextlib
 import dataclasses
 import functools
 import pathlib
@@ -8,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from jaxroof.catalog.launch_options import is_launch, read_launch
+from jaxroof.catalog.launch_options import settings_of as launch_plan
 from jaxroof.catalog.lookup import system
 from jaxroof.cli.options import settings_of
 from jaxroof.engine.grid.question import ask
@@ -58,6 +61,7 @@ class PlansQuestion:
     split: str | None
     sequence: int | None
     margin: float | None = None
+    tokens: float | None = None
 
     @functools.cached_property
     def of(self) -> Estimator:
@@ -72,6 +76,9 @@ class PlansQuestion:
         chosen = settings_of(
             self.sets, sequence=self.sequence, margin=self.margin, split=self.split
         )
+        if self.tokens is not None:
+            path = "training_tokens" if self.of is training else "model.training_tokens"
+            chosen.setdefault(path, self.tokens)
         for name in {*self.of.plan_fields, *self.of.short_names} & {*chosen}:
             raise refusal("--set", f"{name}: a field of the plan; constrain it with --where")
         return {**{name: value for name, value in named.items() if value is not None}, **chosen}
@@ -90,6 +97,23 @@ class PlansQuestion:
         counts = ", ".join(f"{size:,}" for size in sizes)
         split = f", {self.settings.get('split', '1d')}" if self.of is published else ""
         return f"{self.model_name} on {counts} x {self.system_name}{split}"
+
+
+def launched(text: str, settings: Mapping[str, Any]) -> str:
+    """Return the plan of launch options, or of a file of them, as it is typed; else the text.
+
+    Raises: InputError for options that cannot be read, or that contradict what is asked.
+    """
+    path = pathlib.Path(text)
+    with contextlib.suppress(OSError, ValueError):
+        text = path.read_text(encoding="utf-8") if path.is_file() else text
+    if not is_launch(text):
+        return text
+    _, inputs, _, _ = ask(training, settings=settings)
+    given = {"global_batch": inputs.global_batch, "sequence": inputs.model.sequence}
+    found = read_launch("--mine", text)
+    plan = launch_plan("--mine", found, float(inputs.model.layers), given)
+    return ",".join(f"{field}={value}" for field, value in plan.items())
 
 
 def plan_settings(

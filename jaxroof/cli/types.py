@@ -108,6 +108,20 @@ def parse_days(option: str, text: str) -> float:
     return value
 
 
+def parse_tokens(option: str, text: str) -> float:
+    """Parse tokens of a training: ``15e12``, ``15T`` (trillions) or ``300B`` (billions).
+
+    >>> parse_tokens("--tokens", "15T"), parse_tokens("--tokens", "3e11")
+    (15000000000000.0, 300000000000.0)
+    """
+    plain = text.strip()
+    many = {"T": 1e12, "B": 1e9}.get(plain[-1:].upper(), 1.0)
+    value = parse(plain[:-1] if many > 1.0 else plain, "1", option) * many
+    if not 0.0 < value < 1e18:
+        raise refusal(option, f"expected tokens above 0, such as 15T, given {shown(plain)}")
+    return value
+
+
 def parse_span(option: str, text: str) -> float:
     """Parse a factor by which parameters are moved."""
     value = parse(text, "1", option)
@@ -134,3 +148,4 @@ def parse_pairs(option: str, texts: Any, expected: str = "PATH=VALUE") -> dict[s
 
 COUNT, COUNTS, NAMES = Read(parse_count), Read(parse_counts), Read(parse_names)
 SHARE, MARGIN, DAYS, SPAN = map(Read, (parse_share, parse_margin, parse_days, parse_span))
+TOKENS = Read(parse_tokens)

@@ -313,7 +313,7 @@ def test_where_nothing_fits_it_says_what_is_missing(jaxroof):
 REFUSED = [
     ("--span 1", "expected a factor above 1"),
     ("--set system.hbm_bandwith=1", "Did you mean 'system.hbm_bandwidth'?"),
-    ("-o said.csv", "expected a name that ends in .json, .nc, .png"),
+    ("-o said.csv", "expected a name that ends in .png, .svg, .pdf, .json"),
 ]
 
 

@@ -132,3 +132,52 @@ def test_unequal_stages_are_told_by_every_command_that_names_the_plan(jaxroof):
     said = [jaxroof(f"{command} {asked}").words for command in ("search", "explain", "compare")]
     layers = {text[text.index("The layers of its") :].partition(".")[0] for text in said}
     assert len(layers) == 1
+
+
+# ---- The run, and the plan as options of software -----------------------------------------------
+
+RUN = "search --model llama3-8b --system h100-nvs8 --gpus 16 --batch 64 --where tp=8,off=0"
+
+
+def test_a_search_says_what_the_run_takes(jaxroof, tmp_path):
+    assert "A training on 15 T tokens takes " in jaxroof(RUN).words
+    said = jaxroof(f"{RUN} --tokens 300B -o plans.nc").words
+    data = jr.read(tmp_path / "plans.nc")
+    hours = float(data.training_days[0]) * 24 * 16
+    assert "A training on 0.3 T tokens takes " in said
+    assert f"on these 16: {hours:,.0f} GPU-hours." in said
+    seconds = 300e9 / (8192 * 64) * float(data.step_time[0])
+    assert float(data.training_days[0]) == pytest.approx(seconds / 86400, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["megatron", "nemo", "torchtitan", "deepspeed"])
+def test_the_best_plan_is_printed_as_options_and_read_again(name, jaxroof, tmp_path):
+    """What a software is told is, but for fields without an option, the plan of the table."""
+    said = jaxroof(f"{RUN} --top 1 --as {name} --quiet")
+    assert (said.code, said.err) == (0, "")
+    assert said.out.splitlines()[0].split()[0] != "#", "two lines of heads"
+    options = said.out.partition("\n\n")[2]
+    (tmp_path / "run.sh").write_text(f"python train.py {options}")
+    again = jaxroof(f"{RUN} --mine run.sh")
+    assert again.code == 0, again.err
+    assert "Yours: dp 2 tp 8" in again.words
+
+
+OPTIONS = [  # of --mine and --as, what is said
+    (
+        "--mine '--tensor-model-parallel-size 8 --global-batch-size 12'",
+        "global batch 12, but",
+    ),
+    ("--mine '--tensor-model-parallel-size x'", "expected a whole number, given 'x'"),
+    ("--as megatrn", "no such software with launch options. Did you mean 'megatron'?"),
+    ("--tokens none", "--tokens: not a finite number"),
+    ("--tokens -3T", "--tokens: expected tokens above 0, such as 15T, given '-3T'"),
+]
+
+
+@pytest.mark.parametrize(("options", "said"), OPTIONS)
+def test_options_of_software_that_cannot_be_used_are_one_line(options, said, jaxroof):
+    ended = jaxroof(f"{RUN} {options}")
+    assert (ended.code, ended.out) == (2, "")
+    assert said in ended.err
+    assert ended.err.count("\n") == 1

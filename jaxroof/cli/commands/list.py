@@ -1,5 +1,6 @@
 """The command `jaxroof list`: what the catalogue holds, and what can be asked."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,7 +9,11 @@ import click
 from jaxroof.cli import completion
 from jaxroof.cli.printing import page_width, print_entries, print_wrapped
 
-OF = {"models": "; of --estimator published"}  # what the entries of a kind are asked with
+STUDIES = re.compile(  # systems that one study describes: variants of chips, behind --all
+    r".*-(book|sheet|unfused|flat|next|real|[ab]|sxm5.*|pod.*|nvs4|nvs64)|tpu-v[47]"
+)
+OF = "; of --estimator published"  # what the models of the study are asked with
+NAME = 18  # characters of the longest name
 EXAMPLES = 4  # names shown per kind in the list of all kinds
 COLUMNS = {"TFLOP/s": 7, "GB": 4, "GB/s": 8, "domain": 6}  # of the list, and how wide each is
 NARROW = (("domain",), ("GB/s", "domain"), ("GB", "GB/s", "domain"))  # left out one after another
@@ -28,7 +33,8 @@ NOTES = (
     default="",
     shell_complete=completion.kinds,
 )
-def command(kind: str) -> None:
+@click.option("--all", "every", is_flag=True, help="Systems and models of single studies too.")
+def command(kind: str, every: bool) -> None:
     """List one kind of the catalogue's entries, or what can be asked; alone, list the kinds."""
     from jaxroof import catalog
 
@@ -41,18 +47,36 @@ def command(kind: str) -> None:
         print_entries([*QUESTIONS.items()])
         return
     if kind == "systems":
-        click.echo("\n".join([*_systems(page_width()), ""]))
+        click.echo("\n".join([*_systems(page_width(), every), ""]))
         for note in NOTES:
             print_wrapped(note)
+        _more(sum(map(_of_a_study, catalog.names(kind))), kind, every)
         return
-    kinds = catalog.MODELS if kind == "models" else (kind,)
-    rows = [
-        (name, f"{entry['title']}: {_summary(entry)}{OF.get(one, '')}")
-        for one in kinds
-        for name in catalog.names(one)
-        for entry in [catalog.describe(one, name)]
-    ]
-    print_entries(rows)
+    kinds = {"models": ("architectures", "models") if every else ("architectures",)}
+    family = ""
+    for one in kinds.get(kind, (kind,)):
+        for name in catalog.names(one):
+            entry = catalog.describe(one, name)
+            before, family = family, re.split(r"[^a-z]", name)[0]
+            if kind == "models" and before not in ("", family):
+                click.echo()
+            said = f"{entry['title']}: {_summary(entry)}{OF * (one == 'models')}"
+            print_entries([(f"{name:<{NAME}}", said)])
+    if kind == "models":
+        click.echo()
+        _more(len(catalog.names("models")), kind, every)
+
+
+def _more(count: int, kind: str, every: bool) -> None:
+    """Say that there are more entries of a kind, unless they are shown."""
+    if not every:
+        print_wrapped(f"jaxroof list {kind} --all: {count} more, of single studies.")
+
+
+def _of_a_study(name: str) -> bool:
+    """Return whether a system is a variant that one study describes."""
+    known = name.startswith(("gb", "rtx")) and not name.endswith(("book", "nvs64"))
+    return not known and STUDIES.fullmatch(name) is not None
 
 
 def _list_kinds() -> None:
@@ -75,14 +99,16 @@ def _summary(entry: dict[str, Any]) -> str:
     return ", ".join(f"{field} {entry[field]}" for field in fields if field in entry)
 
 
-def _systems(width: int) -> list[str]:
-    """Return the lines of a table: the rates of every system, and the questions it can answer.
+def _systems(width: int, every: bool) -> list[str]:
+    """Return the lines of a table: the rates of each system, and the questions it can answer.
 
-    Columns that a page of that width has no room for are left out.
+    Those that answer most come first. Columns for which a page of that width has no room are left
+    out.
     """
     from jaxroof import catalog
 
-    rows = [_row(name) for name in catalog.names("systems")]
+    names = [name for name in catalog.names("systems") if every or not _of_a_study(name)]
+    rows = sorted(map(_row, names), key=lambda row: "training" not in row["answers"])
     for left_out in ((), *NARROW):
         shown = [name for name in COLUMNS if name not in left_out]
         lines = [_line(row, shown) for row in ({"system": "system", "answers": "answers"}, *rows)]

@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from jaxroof.cli import types
 from jaxroof.cli.options import Command, shared
 from jaxroof.errors import InputError, refusal, unknown
 
@@ -23,6 +24,8 @@ Examples:
       --batch 15360 --set precision=mxfp8
   jaxroof search --model llama3.1-405b --system h100-nvs8 --gpus 2048 \\
       --batch 2048 --mine tp=8,pp=16 --where 'tp<=8,zero<=1'
+  jaxroof search --model llama3-70b --system h100-nvs8 --gpus 256 \\
+      --batch 1024 --mine train.sh --as megatron
   jaxroof search --estimator published --model gpt3-1t --system h200-nvs4 \\
       --gpus 2048 --batch 4096 --set split=context
   jaxroof search --estimator two_level:estimator --set message='1 GB'
@@ -34,7 +37,17 @@ gives its inputs.
 @shared("model", "system", "estimator", "set", "output", "gpus", "batch", "sequence")
 @click.option("--top", default=5, show_default=True, help="Plans to print.")
 @shared("where", "margin")
-@click.option("--mine", metavar="PLAN", help="Rank your own plan: tp=8,pp=8,mb=1.")
+@click.option(
+    "--mine", metavar="PLAN", help="Rank your own plan: tp=8,pp=8,mb=1, launch options or a script."
+)
+@click.option(
+    "--as", "launch", metavar="NAME",
+    help="Print the best plan as options of megatron, nemo, torchtitan or deepspeed.",
+)  # fmt: skip
+@click.option(
+    "--tokens", metavar="N", type=types.TOKENS,
+    help="Of the whole training: 15T.  [default: as the model was trained]",
+)  # fmt: skip
 @click.option(
     "--objective",
     metavar="NAME",
@@ -47,6 +60,7 @@ def command(
     top: int,
     mine: str | None,
     objective: str | None,
+    launch: str | None,
     uncertain: str | None,
     dry_run: bool,
     output: str | None,
@@ -65,7 +79,9 @@ def command(
             raise InputError("--mine: not with --uncertain; expected one of the two")
         return _uncertain(uncertain, asked, objective, top, output, dry_run)
     if asked.of.name == "training":
-        return _training(asked, objective, top, mine, output)
+        return _training(asked, objective, top, mine, output, launch)
+    if launch is not None:
+        raise InputError("--as: of plans of training; expected --estimator training")
     return _legal(asked, objective, top, mine, output)
 
 
@@ -89,7 +105,12 @@ def _legal(
 
 
 def _training(
-    asked: Any, objective: str | None, top: int, mine: str | None, output: str | None
+    asked: Any,
+    objective: str | None,
+    top: int,
+    mine: str | None,
+    output: str | None,
+    launch: str | None,
 ) -> int:
     """Print the fastest plans of today's training on each of some numbers of accelerators.
 
@@ -100,13 +121,19 @@ def _training(
 
     from jaxroof.analyses.fastest_plans import NoPlanFits, better_batch, fastest_plans
     from jaxroof.analyses.legal_plans import of_sizes
+    from jaxroof.catalog.launch_options import launchers
     from jaxroof.catalog.lookup import chip_of, system
     from jaxroof.cli import deliver
     from jaxroof.cli.progress import working
+    from jaxroof.cli.question import launched
     from jaxroof.errors import NoAnswer
+    from jaxroof.views.text.said import usual
 
     if objective not in (None, *TIME, *MEMORY):
         raise unknown("--objective", objective, "objective of training", (*TIME, *MEMORY))
+    if launch is not None and launch not in launchers():
+        raise unknown("--as", launch, "software with launch options", launchers())
+    mine = None if mine is None else launched(mine, asked.settings)
     question = {name: asked.settings[name] for name in ("model", "system", "global_batch")}
     rest = {name: value for name, value in asked.settings.items() if name not in question}
     question |= {"where": asked.where, "settings": rest}
@@ -118,7 +145,7 @@ def _training(
     except NoAnswer as error:
         if objective is not None:
             raise
-        deliver.print_text(deliver.console(), f"{error}.", "By memory instead:")
+        deliver.say_all(usual(f"{error}.", "By memory instead:"))
         _leanest(asked, _of_memory(question), top, mine, output)
         return 1
 
@@ -134,6 +161,7 @@ def _training(
             return _leanest(asked, _of_memory(question), top, mine, output)
         if len(asked.gpus) == 1 and (near := better_batch(data, asked.batch, beside)) is not None:
             data.attrs["near"] = json.dumps(near)
+    data.attrs |= {} if launch is None else {"launch": launch}
     _deliver(data, output)
     return 0
 

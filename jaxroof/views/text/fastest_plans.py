@@ -10,7 +10,8 @@ from jaxroof.analyses.result_metadata import about, parts_of, words_of
 from jaxroof.errors import listing
 from jaxroof.units import percent, size
 from jaxroof.views.text.compare import MFU, slower_by
-from jaxroof.views.text.interval import short_interval
+from jaxroof.views.text.interval import run_sentence, short_interval
+from jaxroof.views.text.launch import launch_said
 from jaxroof.views.text.layout import PlainTable, Shown
 from jaxroof.views.text.least_memory import counts_sentence, title_of
 from jaxroof.views.text.margin import host_sentences, margin_of
@@ -41,6 +42,7 @@ def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
     yield from usual(answer_sentence(data), plan_sentence(data.isel(plan=0)))
     yield from quiet(plans_table(data))
     yield from usual(table_sentence(data, shown_fields(data)), parts_sentence(data))
+    yield from usual(run_sentence(data))
     yield from verbose(layer_sentence(data), software_sentence(data))
     yield from quiet(own_sentence(data))
     yield from usual(stages_sentence(data.isel(plan=0)))
@@ -48,6 +50,7 @@ def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
         batch, times = json.loads(data.attrs["near"])
         more = f"one of {batch:,} trains {times:.3g} times as many tokens a second"
         yield from usual(f"This batch divides badly: {more}.")
+    yield from launch_said(data)
 
 
 def _sizes(found: Sequence[xr.Dataset]) -> Iterator[Said]:

@@ -11,7 +11,7 @@ from jaxroof.estimators.training.interval import of_own_runs
 from jaxroof.units import seconds
 
 PATHS = ("training_tokens", "model.training_tokens")  # of a training: the first given counts
-TRILLION = 1e12
+TRILLION, MILLION = 1e12, 1e6
 LOW, HIGH = "step_time_low", "step_time_high"
 
 
@@ -63,6 +63,21 @@ def interval_sentence(data: xr.Dataset) -> str:
     between = f"{least[-1]:.2f} and {most[0]:.2f}"
     wider = f" (at most {least[0]:.2f} and {most[-1]:.2f})" if len(least) > 1 else ""
     return f"80 % of measured runs ({kinds}) took between {between} times a step time{wider}."
+
+
+def run_sentence(data: xr.Dataset) -> str:
+    """Return the days and the GPU-hours of a whole training by the best plan; empty if unknown."""
+    known = json.loads(data.attrs.get("inputs", "{}"))
+    tokens = next((known[path] for path in PATHS if path in known), None)
+    if tokens is None or "training_days" not in data or "gpus" not in data:
+        return ""
+    days, gpus = float(data["training_days"][0]), int(data["gpus"])
+    if not np.isfinite(days):
+        return ""
+    hours = 24.0 * days * gpus
+    said = f"{hours / MILLION:.4g} million" if hours >= MILLION else f"{hours:,.0f}"
+    whole = f"A training on {tokens / TRILLION:.4g} T tokens"
+    return f"{whole} takes {days:,.4g} days on these {gpus:,}: {said} GPU-hours."
 
 
 def tokens_sentence(data: xr.Dataset, tokens: float | None = None) -> str:
