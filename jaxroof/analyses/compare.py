@@ -160,10 +160,7 @@ def contender(text: str) -> Contender:
 def _contenders(
     system: str | Sequence[str], sizes: Sequence[int], precise: bool
 ) -> list[Contender]:
-    """Return the systems to compare, each with accelerators if some have their own.
-
-    Raises: InputError for what is given twice, or not at all.
-    """
+    """Return the systems to compare, each with accelerators if some have their own."""
     found = [contender(text) for text in ([system] if isinstance(system, str) else system)]
     for one in found:
         if found.count(one) > 1:

@@ -154,10 +154,7 @@ def _leanest(
 
 
 def _place_of(machine: OneMachine, own: str) -> Whole:
-    """Return the memory and the place of the leanest plan with the fields of the user's.
-
-    Raises: InputError for fields that are not numbers, and with the rule that refuses the plan.
-    """
+    """Return the memory and the place of the leanest plan with the fields of the user's."""
     found = own_of(machine, own)
     place = int(found.some[0])
     need = float(machine.need[place])

@@ -86,10 +86,7 @@ def _winners(
     here: Sequence[Axis],
     limits: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the best plans of each problem and their values, [problem, rank, *axes].
-
-    Arguments: ``here``, axes of so many limits, then of machines.
-    """
+    """Return the best plans of each problem and their values, [problem, rank, *axes]."""
     fits = plans_that_fit(question.estimator, group, here)
     position = np.full((len(fits), question.top, *fits.shape[1:]), -1, np.int64)
     values, lanes = np.full(position.shape, FAR), math.prod(fits.shape[1 + limits :])
