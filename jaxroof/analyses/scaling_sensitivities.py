@@ -50,7 +50,9 @@ def sensitivities(
         field_at(inputs, path)
     each = np.eye(len(paths))
     factors = np.concatenate([np.ones((1, len(paths))), 1.0 - change * each, 1.0 + change * each])
-    _, values, along = slopes_of(ASKED, scale_parameters(inputs, paths, factors), paths)
+    names, values, along = slopes_of(ASKED, scale_parameters(inputs, paths, factors), paths)
+    order = [names.index(name) for name in RESULTS]  # a compiled program sorts them
+    values, along = values[:, order], along[:, order]
     here, low, high = values[0], *np.split(values[1:].T, 2, axis=1)
     there, both = here[:, None] > 0.0, (low > 0.0) & (high > 0.0)
     ratio = np.where(both, high, 1.0) / np.where(both, low, 1.0)
