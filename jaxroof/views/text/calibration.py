@@ -200,11 +200,7 @@ def _half(deviation: float) -> str:
 
 def calibration_json(found: Calibration, further: Sequence[Measurement]) -> str:
     """Return what was fitted as one JSON object; errors in per cent."""
-
-    def percent(values: np.ndarray) -> list[float | None]:
-        errors = 100.0 * np.expm1(values)
-        return [float(value) if np.isfinite(value) else None for value in errors]
-
+    errors = {"catalogue": found.before, "fit": found.after, "left_out": found.apart}
     plain: dict[str, Any] = {
         "system": found.system,
         "chip": found.machine.chip,
@@ -219,11 +215,14 @@ def calibration_json(found: Calibration, further: Sequence[Measurement]) -> str:
         "half_widths_80": found.own._asdict(),
         "check": list(outlier_lines(found)),
         "rows": [one.name for one in found.rows],
-        "error_catalogue_percent": percent(found.before),
-        "error_fit_percent": percent(found.after),
-        "error_left_out_percent": percent(found.apart),
+        **{f"error_{name}_percent": _errors(values) for name, values in errors.items()},
         "not_used": [{"row_id": name, "reason": reason} for name, reason in found.left_out],
         "next_measurements": [one._asdict() for one in further],
         "chip_fields": found.fields,
     }
     return json.dumps(plain, indent=2, allow_nan=False, ensure_ascii=False)
+
+
+def _errors(values: np.ndarray) -> list[float | None]:
+    errors = 100.0 * np.expm1(values)
+    return [float(value) if np.isfinite(value) else None for value in errors]

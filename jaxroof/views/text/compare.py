@@ -84,7 +84,7 @@ def rate_table(data: xr.Dataset) -> PlainTable:
         return "-" if float(row.step_time) <= best else percent(float(row[SOONER]))
 
     columns = [
-        *(Shown(kind, lambda row, kind=kind: str(row[kind].values), 0, "left") for kind in kinds),
+        *map(_named, _kinds(data)),
         Shown("step\ntime", lambda row: seconds(float(row.step_time))),
         *([Shown("80 % of\nruns [s]", short_interval, 2)] if timed else []),
         Shown("days", lambda row: days(float(row.training_days)), 4),
@@ -146,10 +146,7 @@ def parts_table(data: xr.Dataset) -> PlainTable:
         )
 
     columns = [
-        *(
-            Shown(kind, lambda row, kind=kind: str(row[kind].values), 0, "left")
-            for kind in _kinds(data)
-        ),
+        *map(_named, _kinds(data)),
         *(column(p, head_of(data, p), max(0, order.index(p) - SHOWN + 1)) for p in parts),
         column("step_time", "step"),
     ]
@@ -159,6 +156,10 @@ def parts_table(data: xr.Dataset) -> PlainTable:
 
 def _kinds(data: xr.Dataset) -> list[str]:
     return [name for name in ("system", "split") if name in data.dims]
+
+
+def _named(kind: str) -> Shown:
+    return Shown(kind, lambda row: str(row[kind].values), 0, "left")
 
 
 def _rows(data: xr.Dataset) -> list[xr.Dataset]:

@@ -7,10 +7,10 @@ import xarray as xr
 
 from jaxroof.analyses.result_metadata import resources_of, shares
 from jaxroof.units import percent
-from jaxroof.views.text.layout import PlainTable, evenly
+from jaxroof.views.text.layout import PlainTable, Shown
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual
 from jaxroof.views.text.sweep import sweep_sentences
-from jaxroof.views.text.tables import thinned, tick
+from jaxroof.views.text.tables import crossed, thinned, tick
 
 MOST = 8  # columns shown of a grid
 LEAST = 1e-12  # smaller elasticities are rounding error
@@ -61,29 +61,26 @@ def binding_table(data: xr.Dataset) -> PlainTable:
     if len(dims) == 1:
         title = f"Share of {of} by what binds it [%]" if binds(data) else f"Elasticity of {of}"
         return _rows(data, strong, names, dims[0], title)
-    down, across = dims
-    table = PlainTable(f"What binds {of} most, and its share of it [%]")
-    table.add_column(f"{down} \\ {across}", justify="right", no_wrap=True)
-    columns = thinned(data.sizes[across], MOST)
-    for j, optional in zip(columns, evenly(len(columns)), strict=True):
-        table.add_numbers(tick(data, across, j), optional=optional)
-    for i in thinned(data.sizes[down], 2 * MOST):
-        cells = [_most(strong.isel({down: i, across: j}), names) for j in columns]
-        table.add_row(tick(data, down, i), *cells)
-    return table
+    title = f"What binds {of} most, and its share of it [%]"
+    most = 2 * MOST, MOST
+    return crossed(data, dims, title, lambda at: _most(strong.isel(at), names), most)
 
 
 def _parameters(data: xr.Dataset, of: str, at: str) -> PlainTable:
-    table = PlainTable(f"Elasticity of {of}: change for +1 % of the parameter [%]{at}")
-    table.add_column("parameter", no_wrap=True)
-    table.add_numbers("elasticity")
-    table.add_column("for a decrease, where that differs", justify="right")
-    for path in data.parameter.values:
-        one = data.sel(parameter=path)
-        below = f"{float(one.elasticity_below):+.4f}" if bool(one.tie) else ""
-        real = " (taken as real)" if bool(one.relaxed) else ""
-        table.add_row(f"{path}{real}", f"{float(one.elasticity):+.4f}", below)
-    return table
+    def below(one: xr.Dataset) -> str:
+        return f"{float(one.elasticity_below):+.4f}" if bool(one.tie) else ""
+
+    real = " (taken as real)"
+    columns = [
+        Shown(
+            "parameter", lambda one: f"{one.parameter.values}{real * bool(one.relaxed)}", 0, "left"
+        ),
+        Shown("elasticity", lambda one: f"{float(one.elasticity):+.4f}"),
+        Shown("for a decrease,\nwhere that differs", below),
+    ]
+    title = f"Elasticity of {of}: change for +1 % of the parameter [%]{at}"
+    rows = [data.isel(parameter=i) for i in range(data.sizes["parameter"])]
+    return PlainTable(title).add_rows(columns, rows)
 
 
 def _rows(

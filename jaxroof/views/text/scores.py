@@ -18,7 +18,7 @@ from jaxroof.validation.memory import THREE, largest_terms, predicted
 from jaxroof.validation.rows import NOTES, Reason, reasons
 from jaxroof.validation.sources import NOTHING, sources
 from jaxroof.validation.steps import PARTS, largest_parts
-from jaxroof.views.text.layout import PlainTable
+from jaxroof.views.text.layout import PlainTable, Shown
 
 LEGEND = (
     "Errors are predicted over measured, less 1; median, mean and p90 are of absolute errors, bias "
@@ -141,29 +141,36 @@ def part_words(one: Any) -> str:
 
 def rows_table(kind: Kind, found: pd.DataFrame) -> PlainTable:
     """Return one row per measured run: what is predicted, and the error."""
+
+    def number(head: str, name: str, digits: str, unit: float = 1.0) -> Shown:
+        def cell(one: Any) -> str:
+            return "-" if np.isnan(one[name]) else f"{one[name] / unit:{digits}}"
+
+        return Shown(head, cell)
+
+    def error_of_peak(one: Any) -> str:
+        return next((f"{100.0 * value:.2f}" for value in one["errors"].values()), "-")
+
+    names = Shown("id", lambda one: cut(one["id"]), 0, "left")
+    rows = [one for _, one in found.iterrows()]
     if kind is STEPS:
-        table = PlainTable("predicted step time and its 80 % interval [s]")
-        names, heads = ("time", "low", "high"), ("step\ntime", "low", "high", "error\n[%]")
-    else:
-        table = PlainTable("predicted peak of one accelerator [GB]")
-        names, heads = (
-            tuple(THREE),
-            ("allo-\ncated", "re-\nserved", "de-\nvice", "error\n[%]", "fits"),
-        )
-    table.add_column("id", no_wrap=True)
-    table.add_column(kind.names[-1] if kind is STEPS else "kind", no_wrap=True, optional=1)
-    table.add_numbers(*heads)
-    for _, one in found.iterrows():
-        what = one["regime" if kind is STEPS else "kind"]
-        if kind is STEPS:
-            error, digits, unit, rest = f"{100.0 * one['error']:+.1f}", ".4g", 1.0, []
-        else:
-            error = next((f"{100.0 * value:.2f}" for value in one["errors"].values()), "-")
-            digits, unit, rest = ".2f", GB, [FITS[one["fits"]] or "-"]
-        numbers = ["-" if np.isnan(one[n]) else f"{one[n] / unit:{digits}}" for n in names]
-        cells = [*numbers, "-" if error == "+nan" else error, *rest]
-        table.add_row(cut(one["id"]), what if isinstance(what, str) else "", *cells)
-    return table
+        columns = [
+            names,
+            Shown("regime", lambda one: one["regime"], 1, "left"),
+            number("step\ntime", "time", ".4g"),
+            *(number(end, end, ".4g") for end in ("low", "high")),
+            number("error\n[%]", "error", "+.1f", 0.01),
+        ]
+        return PlainTable("predicted step time and its 80 % interval [s]").add_rows(columns, rows)
+    heads = zip(("allo-\ncated", "re-\nserved", "de-\nvice"), THREE, strict=True)
+    columns = [
+        names,
+        Shown("kind", lambda one: one["kind"] if isinstance(one["kind"], str) else "", 1, "left"),
+        *(number(head, name, ".2f", GB) for head, name in heads),
+        Shown("error\n[%]", error_of_peak),
+        Shown("fits", lambda one: FITS[one["fits"]] or "-"),
+    ]
+    return PlainTable("predicted peak of one accelerator [GB]").add_rows(columns, rows)
 
 
 def cut(name: str) -> str:

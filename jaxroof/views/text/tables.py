@@ -15,7 +15,7 @@ from jaxroof.analyses.result_metadata import (
 )
 from jaxroof.units import percent, seconds, size
 from jaxroof.views.text.interval import LOW, short_interval
-from jaxroof.views.text.layout import PlainTable, evenly
+from jaxroof.views.text.layout import PlainTable, Shown, evenly
 from jaxroof.views.text.plan import (
     placement_head,
     placement_title,
@@ -57,19 +57,28 @@ def grid_table(data: xr.Dataset, most: int = 10) -> PlainTable | None:
     brackets = "plans_legal" not in best and "feasible" in best and not bool(best.feasible.all())
     limits = [4 * most] if len(dims) == 1 else [2 * most, most]
     places = [thinned(best.sizes[dim], limit) for dim, limit in zip(dims, limits, strict=True)]
-    title += "; in brackets: not feasible" if brackets else ""
-    table = PlainTable(title + _thinned_words(best, places))
+    title += ("; in brackets: not feasible" if brackets else "") + _thinned_words(best, places)
     if len(dims) == 1:
-        table.add_column(str(dims[0]), justify=_side(best, dims[0]), no_wrap=True)
-        _one_axis(table, best, dims[0], value, places[0])
-        return table
-    (down, across), (rows, columns) = dims, places
-    table.add_column(f"{down} \\ {across}", justify=_side(best, down), no_wrap=True)
+        return _one_axis(best, dims[0], value, places[0], title)
+    return crossed(best, dims, title, lambda at: _cell(best, value, at), (2 * most, most))
+
+
+def crossed(
+    data: xr.Dataset,
+    dims: Sequence[Any],
+    title: str,
+    cell: Callable[[dict[Any, int]], str],
+    most: tuple[int, int],
+) -> PlainTable:
+    """Return a table of two axes, thinned: values of one go down, of the other across."""
+    down, across = dims
+    rows, columns = (thinned(data.sizes[dim], n) for dim, n in zip(dims, most, strict=True))
+    table = PlainTable(title)
+    table.add_column(f"{down} \\ {across}", justify=_side(data, down), no_wrap=True)
     for j, optional in zip(columns, evenly(len(columns)), strict=True):
-        table.add_numbers(tick(best, across, j), optional=optional)
+        table.add_numbers(tick(data, across, j), optional=optional)
     for i in rows:
-        cells = [_cell(best, value, {down: i, across: j}) for j in columns]
-        table.add_row(tick(best, down, i), *cells)
+        table.add_row(tick(data, down, i), *(cell({down: i, across: j}) for j in columns))
     return table
 
 
@@ -83,20 +92,28 @@ def _thinned_words(best: xr.Dataset, places: Sequence[Sequence[int]]) -> str:
 
 
 def _one_axis(
-    table: PlainTable, best: xr.Dataset, dim: Any, value: xr.DataArray, rows: Sequence[int]
-) -> None:
-    table.add_numbers(str(value.name))
-    columns = _plan_columns(best, str(value.name)) if "plans_feasible" in best else {}
-    for place, header in enumerate(columns, 1):
-        table.add_numbers(header, optional=0 if header == "plan" else place)
-    for i in rows:
-        point = best.isel({dim: i})
-        if columns and not bool(point.feasible):
-            unfit = ["nothing fits" if header == "plan" else "-" for header in columns]
-            told = [*unfit[:-1], "0"]
-        else:
-            told = [cell(point) for cell in columns.values()]
-        table.add_row(tick(best, dim, i), _cell(best, value, {dim: i}), *told)
+    best: xr.Dataset, dim: Any, value: xr.DataArray, places: Sequence[int], title: str
+) -> PlainTable:
+    name = str(value.name)
+    plan = _plan_columns(best, name) if "plans_feasible" in best else {}
+
+    def of_plan(place: int, head: str) -> Shown:
+        cell = plan[head]
+        return Shown(head, lambda i: cell(best.isel({dim: i})), 0 if head == "plan" else place)
+
+    columns = [
+        Shown(str(dim), lambda i: tick(best, dim, i), 0, _side(best, dim)),
+        Shown(name, lambda i: _cell(best, value, {dim: i})),
+        *(of_plan(*one) for one in enumerate(plan, 1)),
+    ]
+
+    def nothing(i: int) -> list[str]:
+        if not plan or bool(best.isel({dim: i}).feasible):
+            return []
+        cells = ["nothing fits" if head == "plan" else "-" for head in plan]
+        return [*(column.cell(i) for column in columns[:2]), *cells[:-1], "0"]
+
+    return PlainTable(title).add_rows(columns, places, nothing)
 
 
 def _plan_columns(best: xr.Dataset, shown: str) -> dict[str, Callable[[xr.Dataset], str]]:
