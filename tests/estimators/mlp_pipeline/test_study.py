@@ -83,17 +83,15 @@ def test_the_study_is_told_in_a_table_and_two_sentences(study):
 def test_several_points_are_told_point_by_point(tight):
     table, said = told(tight)
     rows = [line.split() for line in table.strip().splitlines()[3:]]
-    assert [row[0] for row in rows] == ["1", "2", "4", "8", "16", "32", "64"]
-    assert rows[-1][2:7] == ["2", "2", "16", "64", "228.5"]
+    assert [row[0] for row in rows] == ["1", "2", "4", "8", "16"]
+    assert rows[-1][2:7] == ["2", "1", "8", "32", "522.4"]
     assert max(map(len, table.splitlines())) <= 80
-    large, refused = int((tight.reason == 1).sum()), int((tight.reason > 1).sum())
+    large = int((tight.reason == 1).sum())
     assert large > 0
-    assert refused == 28
-    assert f"420 plans tried: 392 legal, {large} of them too large; 28 refused" in said
-    assert '"Stages divide the layers" fails (28)' in said
-    assert "35,851 samples/s at 64 accelerators, with dp 2 tp 2 pp 16" in said
+    assert f"155 plans tried: 155 legal, {large} of them too large." in said
+    assert "15,683 samples/s at 16 accelerators, with dp 2 tp 1 pp 8" in said
     none = tight.assign(feasible=tight.feasible & False)
-    assert "No plan fits at any of 7 points" in told(none)[1]
+    assert "No plan fits at any of 5 points" in told(none)[1]
     assert told(at(none, 8))[1].startswith("No plan fits.")
 
 
