@@ -3,6 +3,8 @@
 Every function takes a Dataset and returns a matplotlib Figure, which needs no display.
 """
 
+import importlib
+import importlib.util
 import os
 import pathlib
 from collections.abc import Callable
@@ -15,6 +17,7 @@ from jaxroof.analyses.roofline_reading import is_roofline
 from jaxroof.errors import InputError, refusal, shown, unknown
 from jaxroof.io.atomic import Path, replace_file
 from jaxroof.io.formats import check_placeable
+from jaxroof.views.answers import module_of
 from jaxroof.views.text.plan import split_fields
 
 try:
@@ -114,16 +117,31 @@ ENDINGS: dict[str, dict[str, Any]] = {  # of a picture's file, with what makes i
 
 
 def draw(data: xr.Dataset, kind: str | None = None) -> Figure:
-    """Return a picture of a dataset: of a kind by name, of its sweep, or of its dimensions.
+    """Return a picture of a dataset: of a kind by name, of its sweep, its question or dimensions.
+
+    That of a question NAME is ``picture(data)`` in ``views/plots/NAME.py``, where it has one.
 
     Raises: InputError for an unknown kind (with the nearest), data that no kind shows, or data
     that lack what the kind draws.
     """
-    chosen = kind or str(data.attrs.get("picture") or _kind(data))
+    named = kind or str(data.attrs.get("picture", ""))
+    own = None if named else _own(data)
+    if own is not None:
+        return own(data)
+    chosen = named or _kind(data)
     chosen = OLD.get(chosen, chosen)
     if chosen not in KINDS:
         raise unknown("", chosen, "kind of picture", KINDS)
     return KINDS[chosen](data)
+
+
+def _own(data: xr.Dataset) -> Callable[[xr.Dataset], Figure] | None:
+    """Return the picture of the question of the data, None where it has none of its own."""
+    question = module_of(data)
+    name = f"{__name__}.{question}"
+    there = question and importlib.util.find_spec(name)
+    found = importlib.import_module(name) if there else None
+    return getattr(found, "picture", None)
 
 
 def _kind(data: xr.Dataset) -> str:

@@ -1,9 +1,11 @@
 """Pictures draw what the datasets hold: lines, bars, marks, what does not fit, and the words."""
 
 import importlib
+import importlib.machinery
 import itertools
 import json
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +19,7 @@ from jaxroof.analyses.result_metadata import parts_of
 from jaxroof.engine.grid.dataset import attributes, roles
 from jaxroof.errors import InputError
 from jaxroof.validation.steps import packaged_answers
-from jaxroof.views import plots
+from jaxroof.views import answers, plots
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
 from jaxroof.views.plots.step_accuracy import predicted_measured
@@ -496,6 +498,16 @@ def test_what_cannot_be_drawn_is_said_in_one_line(sizes, drawn, error):
     with pytest.raises(InputError, match=error) as caught:
         drawn(sizes)
     assert "\n" not in str(caught.value)
+
+
+def test_a_question_is_drawn_by_the_picture_of_its_module(monkeypatch):
+    module = types.ModuleType("jaxroof.views.plots.rings")
+    module.__spec__ = importlib.machinery.ModuleSpec(module.__name__, None)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setitem(answers.MODULES, "rings", "rings")
+    data = xr.Dataset({"x": 1.0}, attrs={"question": "rings"})
+    module.picture = lambda given: style.figure(str(given.x.item()))
+    assert plots.draw(data).get_suptitle() == "1.0"
 
 
 def test_data_that_no_picture_shows():
