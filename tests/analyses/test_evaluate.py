@@ -66,7 +66,7 @@ MISTAKES = [
     ({"model": "gpt3", "system": "tpu-v5", **PLAN}, "tpu-v5: no such system"),
     (
         {"model": "gpt3", "system.matrix_flops": 1e15, "system.hbm_bandwidth": 1e12, **PLAN},
-        "system.slow_latency, system.fast_latency, system.fast_domain and system.hbm_capacity: not",
+        "system.slow_latency, system.fast_latency, system.hbm_capacity and system.fast_domain: not",
     ),
 ]
 

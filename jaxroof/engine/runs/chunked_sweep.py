@@ -171,12 +171,19 @@ def _evaluated(
     axes = tuple(axis.part(part[axis.name]) for axis in asked.axes)
     if asked.every is not None:
         plans = part[every_plan.DIMENSION]
-        arguments = (asked.estimator, asked.every, asked.recipe, axes[0], plans)
-        data = every_plan.evaluate_plans(*arguments, progress=progress)
+        data = every_plan.evaluate_plans(
+            asked.estimator, asked.every, asked.recipe, axes[0], plans, progress=progress
+        )
         return data.assign_attrs(asked.about), {}
     if not asked.searched:
-        arguments = (asked.estimator, asked.inputs, asked.recipe)
-        data = tabulate(*arguments, axes=axes, progress=progress, **asked.options)
+        data = tabulate(
+            asked.estimator,
+            asked.inputs,
+            asked.recipe,
+            axes=axes,
+            progress=progress,
+            **asked.options,
+        )
         return data.assign_attrs(asked.about), {}
     every, questions = searches_of(asked, axes)
     found = best_of_each(questions, progress)
