@@ -31,7 +31,7 @@ PARAGRAPH = 3  # lines from which a sentence stands alone
 def detail() -> Detail:
     """Return how much the command that runs is to print."""
     context = click.get_current_context(silent=True)
-    return Detail.USUAL if context is None else Detail(context.meta.get(DETAIL, Detail.USUAL))
+    return Detail.USUAL if context is None else Detail[context.meta.get(DETAIL, "usual").upper()]
 
 
 def console() -> Console:

@@ -10,7 +10,6 @@ from jaxroof.cli import completion, process, types
 from jaxroof.cli.stored_question import arguments
 from jaxroof.errors import refusal
 from jaxroof.io.history import of_command
-from jaxroof.views.text.said import Detail
 
 DETAIL = "jaxroof.detail"  # in what a command line remembers
 FIELDS = {  # options, and the input that each sets
@@ -50,10 +49,10 @@ def remember(context: click.Context, parameter: click.Parameter, given: bool) ->
     """
     if not given:
         return
-    chosen = Detail[str(parameter.name).upper()]
+    chosen = str(parameter.name)
     before = context.meta.setdefault(DETAIL, chosen)
-    if before is not chosen:
-        names = " and ".join(f"--{each.name.lower()}" for each in sorted((before, chosen)))
+    if before != chosen:
+        names = " and ".join(f"--{each}" for each in sorted((before, chosen)))
         raise click.UsageError(f"{names} exclude each other; expected one of them", context)
 
 

@@ -18,18 +18,6 @@ from jaxroof.records import with_named_absences
 SWEEPS = Path(jr.__file__).parents[1] / "sweeps" / "uncertain"
 
 
-def test_a_plan_of_the_study_names_each_field_that_differs_once(jaxroof: Any) -> None:
-    said = jaxroof(
-        "search --estimator published --model gpt3 --system b200-nvs8 --gpus 64 --batch 64"
-        " --mine tp=8"
-    )
-    sentence = re.search(r"It has (.*?), and spends", said.words)
-    assert sentence is not None, said.out
-    named = re.findall(r"((?:fast )?\w+) \d+ instead of \d+", sentence[1])
-    assert len(named) == len({*named}) > 1, sentence[1]
-    assert any(name.startswith("fast ") for name in named), sentence[1]
-
-
 def test_what_the_default_estimator_does_not_read_is_told_alike_in_every_run() -> None:
     """Of several wrong inputs the first by name is told, whatever the order of a set."""
     wrong = read_uncertain(SWEEPS / "efficiencies.toml")["distributions"]
