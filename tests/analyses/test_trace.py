@@ -23,11 +23,9 @@ from jaxroof import schedules
 from jaxroof.engine.grid.question import resolve
 from jaxroof.errors import InputError
 from jaxroof.estimators import estimator
-from jaxroof.estimators.mlp_pipeline.details import network_of, program
-from jaxroof.estimators.mlp_pipeline.recipe import PROFILES, Profile
 from jaxroof.estimators.pipelines import Ran, event_rows, visit_rows
 from jaxroof.io.traces import COLOURS, is_trace, side_by_side, trace_of
-from jaxroof.records import checked, with_named_absences
+from jaxroof.records import checked
 from jaxroof.schedules.clock import VisitTimes
 from jaxroof.views import plots
 from jaxroof.views.plots.trace import LOOKS
@@ -110,15 +108,6 @@ def test_published_traces_event_by_event(row):
     )
 
 
-@pytest.mark.parametrize("row", INDEX, ids=lambda row: row["trace"])
-def test_published_counts_of_operations(row):
-    inputs, _ = resolve(estimator("pipeline"), asked(row))[:2]
-    network = network_of(with_named_absences(inputs))
-    table = schedules.build("1f1b-greedy", network.pipeline, network.microbatches)
-    order = np.stack([table.kind, table.microbatch], axis=-1).tolist()
-    assert len(list(program(network, order, PROFILES[Profile.A]))) == int(row["num_ops"])
-
-
 COLD = ("distir-a", "distir-a-cold")
 B = ("distir-b", "distir-b")
 OTHERS = [  # system and profile, layers, width, batch, plan, bytes of an element, step time [s]
@@ -161,18 +150,6 @@ def test_posted_sends_and_hidden_sums_end_with_the_estimator():
     step_time = jax.jit(lambda inputs: pipeline.evaluate(inputs, recipe).step_time)  # no memory
     assert span(found) == pytest.approx(float(step_time(checked(inputs))), rel=RTOL)
     assert "send" not in found.kind
-
-
-@pytest.mark.parametrize(
-    ("replicas", "batch", "width", "milliseconds"),
-    [(2, 2048, 512, 3.67), (2, 2048, 1024, 11.0), (4, 4096, 2048, 47.09), (4, 8192, 512, 8.63)],
-)
-def test_the_comparison_with_real_runs(replicas, batch, width, milliseconds):
-    """euromlsys_real_vs_simulated_dp.csv prints two digits."""
-    setting = mlp(8, width, batch, (replicas, 1, 1, 1), "distir-real", "distir-a-real")
-    found = jr.trace("pipeline", setting)
-    assert 1e3 * span(found) == pytest.approx(milliseconds, abs=0.005)
-    assert found.kind.values.tolist().count("all-gather") == 2 * replicas
 
 
 def test_an_update_follows_the_gradients_in_the_later_profile():

@@ -61,8 +61,8 @@ def test_every_sweep_says_what_it_asks():
         assert read_sweep(path).title != path.stem, path
 
 
-# those of the published studies are held to golden rows by test_study.py and test_pipeline.py
-STUDY = re.compile(r"p\d|mlp_(dhp_physical|isolated|memory|styles|stages)|training_limits_latency")
+# those of published studies are held to golden rows where each is computed
+STUDY = re.compile(r"p\d|mlp_(dhp_physical|isolated|memory|styles|stages)|training_limits")
 RUN = [
     pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if STUDY.match(path.stem) else [])
     for path in SWEEPS

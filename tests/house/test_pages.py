@@ -17,7 +17,16 @@ SHOWING = [path for path, text in TEXTS.items() if refresh.EVERY in text or "<!-
 WHOLE = ["docs/tutorial.md", "docs/howto", "docs/coming_from"]  # all that they show runs
 
 
-@pytest.mark.parametrize("path", SHOWING, ids=lambda path: path.stem)
+LARGE = ("fastest_plan", "pictures_reports")  # seconds each: all pictures, and millions of plans
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem in LARGE))
+        for path in SHOWING
+    ],
+)
 def test_a_page_shows_what_is_printed(path, monkeypatch):
     monkeypatch.setattr(process, "start", lambda: None)
     now = refresh.refreshed(TEXTS[path])

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from daily import daily
 
 import jaxroof as jr
 from jaxroof import catalog
@@ -24,6 +25,8 @@ from jaxroof.estimators.training.step import training
 
 LANGUAGE = [name for name in catalog.names("architectures") if not name.startswith("vit")]
 RECOMPUTED = [(0, "light"), (1, "light"), (1, "core_attn"), (1, "mlp"), (1, "moe"), (2, "light")]
+# one of each kind: dense, latent attention with experts, experts, an old one
+FEW = ("llama3-8b", "deepseek-v3", "mixtral-8x7b", "gpt2-1.5b")
 PLANNED = ("dp", "tp", "cp", "cx", "pp", "mb", "vp", "ep", "etp", "sp", "zero", "off")
 
 
@@ -32,7 +35,7 @@ def about(model: str) -> dict[str, Any]:
     return {"model": model, "system": "h100-nvs8", "global_batch": 64}
 
 
-@pytest.mark.parametrize("model", LANGUAGE)
+@pytest.mark.parametrize("model", daily(LANGUAGE, *map(LANGUAGE.index, FEW)))
 def test_changes_take_the_step_time_of_training(model: str) -> None:
     """Every legal single change of a plan, under every recomputation that a search can name."""
     for level, selective in RECOMPUTED:
@@ -61,7 +64,7 @@ def names_of(selective: str) -> str:
 
 
 @pytest.mark.parametrize("kernel", AttentionKernel)
-@pytest.mark.parametrize("model", LANGUAGE)
+@pytest.mark.parametrize("model", daily(LANGUAGE, *map(LANGUAGE.index, FEW)))
 def test_what_is_computed_again_frees_bytes(model: str, kernel: AttentionKernel) -> None:
     """A part of the layers that frees no byte takes no time, whatever else is computed again."""
     inputs, choices = resolve(training, {**about(model), "plan.recompute": 1.0})[:2]

@@ -1,9 +1,11 @@
 """One question about plans has one answer, whichever road asks it, and lists no plan twice."""
 
+import itertools
 import json
 
 import numpy as np
 import pytest
+from daily import daily
 
 import jaxroof as jr
 
@@ -187,8 +189,9 @@ def test_the_study_s_plans_end_in_that_way_too(command, asked, why, jaxroof):
     assert ("; refused are " in said.err) == (not why.startswith("where"))
 
 
-@pytest.mark.parametrize("where", ["", "tp=1,dp=1,pp=1,cp=1"])
-@pytest.mark.parametrize("size", [13, 500])
+@pytest.mark.parametrize(
+    ("size", "where"), daily(itertools.product([13, 500], ["", "tp=1,dp=1,pp=1,cp=1"]), 1, 2)
+)
 def test_where_nothing_is_legal_every_road_says_the_same(size, where, jaxroof):
     """The same reason and the same near numbers; over axes such a point is NaN with its reason."""
     asked = {"model": "llama3-8b", "system": "h100-nvs8", "gpus": size, "global_batch": 64}

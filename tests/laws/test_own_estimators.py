@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from daily import daily
 from rich.console import Console
 
 import jaxroof as jr
@@ -232,7 +233,9 @@ def test_it_is_explained(names):
     )
 
 
-def test_pictures_are_drawn(names):
+@pytest.mark.parametrize("which", daily(MUTATIONS, 1, 7, 8))
+def test_pictures_are_drawn(which):
+    names = MUTATIONS[which]
     own = made(names)
     asked, machine = own.example(), names.machine
     pace = {f"{machine}.pace": [1e8, 1e9, 1e10]}

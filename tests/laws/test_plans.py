@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from daily import daily
 
 import jaxroof as jr
 from jaxroof import catalog
@@ -60,7 +61,7 @@ BOTH = {"plan.exchange": EXCHANGES}
 META = "tp=8,cp=16,pp=16"  # the plan of its makers at that length
 
 
-@pytest.mark.parametrize("executor", ["numpy", "jax"])
+@pytest.mark.parametrize("executor", daily(["numpy", "jax"], 0))
 def test_an_exchange_costs_the_same_by_number_and_by_name(executor: str) -> None:
     """In a grid, alone, and as a choice of the recipe; all-to-all keeps more and hides nothing."""
     asked = {**LONG, "global_batch": 64, "plan.tensor": 2, "plan.context": 4, "plan.data": 4}
@@ -129,7 +130,9 @@ IN_PART = [  # model, system, accelerators, batch, fields of a plan, a setting
 ]
 
 
-@pytest.mark.parametrize(("model", "system", "gpus", "batch", "own", "setting"), IN_PART)
+@pytest.mark.parametrize(
+    ("model", "system", "gpus", "batch", "own", "setting"), daily(IN_PART, 0, 1, 3, 5, 6)
+)
 def test_a_plan_in_part_is_filled_in_alike_by_every_command(
     model: str,
     system: str,

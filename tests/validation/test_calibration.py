@@ -6,6 +6,7 @@ import functools
 import numpy as np
 import pandas as pd
 import pytest
+from daily import daily
 
 from jaxroof import catalog
 from jaxroof.catalog import lookup
@@ -97,7 +98,7 @@ def single(few):
     return calibrate(few[0][:1], SYSTEM)
 
 
-@pytest.mark.parametrize("factor", [2.0, 0.9])
+@pytest.mark.parametrize("factor", daily([2.0, 0.9], 0))
 def test_a_handful_of_rows_finds_the_factor_of_a_software(tmp_path, factor):
     found = calibrate(made(tmp_path, dense()[:5], factor), SYSTEM)
     one = found.alone
@@ -139,9 +140,8 @@ def test_the_slopes_of_the_fit_are_exact():
     np.testing.assert_allclose(residuals(some, np.zeros(2))[1], whole[:, places], rtol=1e-12)
 
 
-def test_the_file_is_a_chip_that_predicts_what_was_fitted(tmp_path):
-    some = dense()[::11]
-    found = calibrate(some, SYSTEM)
+def test_the_file_is_a_chip_that_predicts_what_was_fitted(few, tmp_path):
+    some, found = few
     path = written(tmp_path, chip_lines(found, "rows.csv"))
     chip = lookup.chip(path)
     assert {name: float(getattr(chip, name)) for name in found.fields} == found.fields

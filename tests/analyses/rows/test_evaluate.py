@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from command_line import last_words
+from daily import daily
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import ROOT
@@ -26,10 +27,9 @@ from jaxroof.analyses.rows.columns import (
     Faults,
     RowProblem,
     check_complete,
-    path_of,
     read_columns,
 )
-from jaxroof.analyses.rows.evaluate import Verdicts, evaluate_rows
+from jaxroof.analyses.rows.evaluate import evaluate_rows
 from jaxroof.cli import process
 from jaxroof.engine.grid import executor as executors
 from jaxroof.engine.grid.executor import EXECUTORS, JAX
@@ -216,15 +216,6 @@ def test_rows_say_how_many_are_feasible_and_what_refused_the_others(jaxroof, tmp
     assert found.attrs["refused"] == {name: count for name, count in refused.items() if count}
 
 
-def test_a_flag_that_is_no_verdict_refuses_nothing():
-    verdicts = Verdicts()
-    flags = {"feasible": [True, False], "fits": [True, False], "wall": [False, False]}
-    verdicts.add({name: np.array(flag) for name, flag in flags.items()}, passed=())
-    assert verdicts.attrs == {"answered": 2, "feasible": 1, "refused": {"fits": 1}}
-    assert verdicts.sentence == " 1 of 2 rows is feasible: fits fails at 1."
-    assert Verdicts().sentence == ""
-
-
 @pytest.mark.parametrize("name", ["cluster", "serving", "training_memory"])
 def test_results_that_are_whole_numbers_are_columns_of_a_frame(name):
     estimator = estimators.estimator(name)
@@ -347,13 +338,6 @@ def test_rows_with_nothing_of_their_own_share_all(ring):
     said = ring("id\n1\n2\n", "--set message=1GB --set ranks=8 --set bandwidth='100 GB/s'")
     assert said.code == 0
     assert said.out.count("17.57 ms") == 2
-
-
-def test_a_short_name_is_one_path():
-    assert path_of(jr.published, "tp") == "plan.tensor"
-    assert path_of(jr.published, "hbm_bandwidth") == "system.hbm_bandwidth"
-    assert path_of(estimators.estimator("matmul"), "B") == "batch"
-    assert path_of(jr.published, "split") == "split"
 
 
 # ---- Refusals -----------------------------------------------------------------------------------
@@ -619,7 +603,7 @@ def test_a_run_that_fails_at_once_leaves_what_another_kept(ring, tmp_path):
 
 
 @posix
-@pytest.mark.parametrize(("how", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+@pytest.mark.parametrize(("how", "code"), daily([(signal.SIGINT, 130), (signal.SIGKILL, -9)], 1))
 def test_a_run_that_is_killed_keeps_its_rows(how, code, tmp_path):
     (tmp_path / "ring.py").write_text(RING)
     (tmp_path / "out.csv").write_text("old")

@@ -21,9 +21,7 @@ from jaxroof.engine.search.all_plans import list_all_plans
 from jaxroof.errors import InputError
 from jaxroof.estimators import estimator
 from jaxroof.estimators.mlp_pipeline import chain, costs
-from jaxroof.estimators.mlp_pipeline.chain import lifted, peaks
 from jaxroof.estimators.mlp_pipeline.inputs import Inputs, Plan
-from jaxroof.estimators.mlp_pipeline.layers import layers
 from jaxroof.estimators.mlp_pipeline.plans import RULES
 from jaxroof.estimators.mlp_pipeline.recipe import (
     Choices,
@@ -34,7 +32,7 @@ from jaxroof.estimators.mlp_pipeline.recipe import (
     Recipe,
     Rules,
 )
-from jaxroof.records import checked, get_at, replace_at, with_named_absences
+from jaxroof.records import checked, get_at, replace_at
 from jaxroof.schedules import build
 
 FOLDER = GOLDEN / "distir"
@@ -323,22 +321,6 @@ def test_elasticities_pass_through_the_loop(profile, rates, latencies):
         np.testing.assert_allclose(exact[smooth], ((left + right) / 2.0)[smooth], atol=2e-5)
 
 
-@pytest.mark.slow
-def test_a_reverse_derivative_is_the_forward_one():
-    """Where the plan is known, loops have a known length, and derivatives may go backwards."""
-    plan = Plan(data=2.0, tensor=2.0, pipeline=2.0, microbatches=3.0)
-    inputs = checked(dataclasses.replace(some(), plan=plan))
-
-    def time(bandwidth: Any) -> Any:
-        moved = replace_at(inputs, "system.hbm_bandwidth", bandwidth)
-        return PIPELINE.evaluate(moved, Recipe(Profile.B)).step_time
-
-    here, one = jnp.float64(4.8e12), jnp.float64(1.0)
-    np.testing.assert_allclose(
-        jax.jit(jax.grad(time))(here), jax.jvp(time, (here,), (one,))[1], rtol=1e-13
-    )
-
-
 @pytest.mark.parametrize(
     ("profile", "machine"),
     [
@@ -420,18 +402,6 @@ def test_closed_forms_are_the_tables(order):
             np.asarray(now.microbatch[cells])[busy], table.microbatch[busy]
         )
         assert not np.asarray(now.forward[:, some_stages:, lane]).any()
-
-
-@pytest.mark.slow
-def test_what_a_microbatch_takes_it_gives_back():
-    """In place, nothing of a finished step is left on any stage."""
-    recipe, inputs = Recipe(most_stages=8), lifted(with_named_absences(some()))
-    held = layers(inputs, recipe.most_stages)
-    visits = chain.lean(inputs, held)
-    most, left = peaks(inputs.plan, recipe, recipe.chosen(), visits)
-    there = np.broadcast_to(held.there, left.shape)
-    np.testing.assert_allclose(left[there], np.broadcast_to(visits.start, left.shape)[there])
-    assert (most >= left)[there].all()
 
 
 @pytest.mark.slow  # memory of the stages daily: test_the_last_profile_to_the_byte
