@@ -130,10 +130,10 @@ def _turns(found: Explanation, known: Resources) -> str:
         turn = turns.isel(turn=i)
         limit = known.limits[str(turn.turn_limit.values)]
         ways.setdefault(limit, []).append(_way(found, turn, limit))
-    told = [
-        f"{_begin(limit)} becomes the bottleneck if {' or '.join(sorted(w, key=_of_another))}."
-        for limit, w in ways.items()
-    ]
+    told = []
+    for limit, each in ways.items():  # a change of another resource comes first
+        order = sorted(each, key=lambda way: not way.startswith("it"))
+        told.append(f"{_begin(limit)} becomes the bottleneck if {' or '.join(order)}.")
     return " ".join(told)
 
 
@@ -145,19 +145,9 @@ def _way(found: Explanation, turn: xr.Dataset, limit: str) -> str:
         "it" if what == limit else "its bandwidth" if what == _bandwidth(limit) else f"the {what}"
     )
     value = size(float(f"{float(turn.turn_value):.3g}"), unit)
-    return f"{what} {_moved(factor)} {value} ({_times_today(factor)})"
-
-
-def _of_another(way: str) -> bool:
-    return not way.startswith("it")
-
-
-def _moved(factor: float) -> str:
-    return "grows beyond" if factor > 1.0 else "falls below"
-
-
-def _times_today(factor: float) -> str:
-    return f"{factor:.3g} times today's" if factor > 1.0 else f"{100 * factor:.3g} % of today's"
+    if factor > 1.0:
+        return f"{what} grows beyond {value} ({factor:.3g} times today's)"
+    return f"{what} falls below {value} ({100 * factor:.3g} % of today's)"
 
 
 def _begin(words: str) -> str:

@@ -33,10 +33,9 @@ def limits_sentences(data: xr.Dataset) -> list[str]:
     said = []
     for index in every[:MOST]:
         at = dict(zip(dims, index, strict=True))
-        words = [
-            tick(data, d, i) if d == "system" else f"{d} {tick(data, d, i)}" for d, i in at.items()
-        ]
-        said.append(f"{', '.join(words)}{': ' * bool(words)}{_sentence(data.isel(at))}")
+        words = [f"{' '.join(d.split('_'))} {tick(data, d, i)}" for d, i in at.items()]
+        where = ", ".join(words).replace("system ", "")
+        said.append(f"{where}{': ' * bool(words)}{_sentence(data.isel(at))}")
     rest = len(every) - len(said)
     return [*said, f"{rest:,} more in the data."] if rest else said
 
