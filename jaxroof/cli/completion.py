@@ -1,42 +1,34 @@
 """Names of the catalogue that a shell completes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 
 import click
 from click.shell_completion import CompletionItem
 
-
-def models(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Return the models that begin as typed, and files."""
-    from jaxroof import catalog
-
-    return _beginning(typed, *(catalog.names(kind) for kind in catalog.MODELS))
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+MODELS = ("models", "architectures")
 
 
-def systems(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Return the systems that begin as typed, and files."""
-    from jaxroof import catalog
+def _names_of(*kinds: str) -> Complete:
+    """Return what completes entries of some kinds, and files; after a comma, a list's last item."""
 
-    return _beginning(typed, catalog.names("systems"))
+    def complete(_: click.Context, __: click.Parameter, typed: str) -> list[CompletionItem]:
+        from jaxroof import catalog
+
+        first, comma, last = typed.rpartition(",")
+        every = {name for kind in kinds for name in catalog.names(kind)}
+        names = sorted(name for name in every if name.startswith(last))
+        files = [] if names else [CompletionItem(typed, type="file")]
+        return [CompletionItem(f"{first}{comma}{name}") for name in names] + files
+
+    return complete
 
 
-def entries(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Return the entries of every kind that begin as typed, and files."""
-    from jaxroof import catalog
-
-    kinds = (*catalog.MODELS, "mlps", "systems", "software")
-    return _beginning(typed, *(catalog.names(kind) for kind in kinds))
+models, systems = _names_of(*MODELS), _names_of("systems")
+entries = _names_of(*MODELS, "mlps", "systems", "software")
 
 
-def kinds(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+def kinds(_: click.Context, __: click.Parameter, typed: str) -> list[CompletionItem]:
     """Return what `list` lists."""
     names = ("models", "mlps", "systems", "software", "estimators")
     return [CompletionItem(name) for name in names if name.startswith(typed)]
-
-
-def _beginning(typed: str, *lists: Sequence[str]) -> list[CompletionItem]:
-    """Return the names that begin as typed; after a comma, those of a list's last item."""
-    first, comma, last = typed.rpartition(",")
-    names = sorted({name for some in lists for name in some if name.startswith(last)})
-    files = [] if names else [CompletionItem(typed, type="file")]
-    return [CompletionItem(f"{first}{comma}{name}") for name in names] + files

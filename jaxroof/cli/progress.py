@@ -27,21 +27,32 @@ class Speed(ProgressColumn):
         return Text(f"{task.speed:,.0f} points/s" if task.speed else "")
 
 
+PATIENCE = 2.0  # seconds, after which what still runs says what it does
+LINE = {"highlight": False, "soft_wrap": True, "markup": False}
+
+
+@contextlib.contextmanager
+def _shown(what: str, *columns: ProgressColumn) -> Iterator[Progress]:
+    """Show how far the block is, erased when done, in a terminal; else say what takes long."""
+    page = Console(stderr=True)
+    late = threading.Timer(PATIENCE, page.print, (f"{what} ...",), LINE)
+    late.daemon = True
+    if not page.is_terminal:
+        late.start()
+    hidden = not page.is_terminal
+    try:
+        with Progress(*columns, console=page, transient=True, disable=hidden) as bar:
+            yield bar
+    finally:
+        late.cancel()
+
+
 @contextlib.contextmanager
 def progress_bar() -> Iterator[Callable[[int, int], None]]:
-    """Show a bar that is erased when done, in a terminal; give what moves it to (done, all)."""
-    page = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        Speed(),
-        TimeRemainingColumn(),
-    )
-    with (
-        _said_late(page, "evaluating every point"),
-        Progress(*columns, console=page, transient=True, disable=not page.is_terminal) as bar,
-    ):
+    """Show a bar; give what moves it to (done, all)."""
+    text = TextColumn("{task.description}")
+    columns = text, BarColumn(), TaskProgressColumn(), Speed(), TimeRemainingColumn()
+    with _shown("evaluating every point", *columns) as bar:
         task = bar.add_task("listing plans, compiling", total=None)
 
         def move(done: int, total: int) -> None:
@@ -50,33 +61,10 @@ def progress_bar() -> Iterator[Callable[[int, int], None]]:
         yield move
 
 
-PATIENCE = 2.0  # seconds, after which what still runs says what it does
-
-
-@contextlib.contextmanager
-def _said_late(page: Console, what: str) -> Iterator[None]:
-    """Say in a line what the block does, if it takes long and nothing in a terminal shows it."""
-    late = threading.Timer(PATIENCE, page.print, (f"{what} ...",), LINE)
-    late.daemon = True
-    if not page.is_terminal:
-        late.start()
-    try:
-        yield
-    finally:
-        late.cancel()
-
-
-LINE = {"highlight": False, "soft_wrap": True, "markup": False}
-
-
 @contextlib.contextmanager
 def working(what: str) -> Iterator[None]:
     """Say what the block does, if it takes long: in a terminal with the seconds since it began."""
-    page = Console(stderr=True)
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
-    with (
-        _said_late(page, what),
-        Progress(*columns, console=page, transient=True, disable=not page.is_terminal) as bar,
-    ):
+    with _shown(what, *columns) as bar:
         bar.add_task(what, total=None)
         yield

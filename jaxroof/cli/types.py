@@ -84,30 +84,6 @@ def each_once(option: str, found: list[Any]) -> list[Any]:
     return found
 
 
-def parse_share(option: str, text: str) -> float:
-    """Parse a share of at least 0, such as ``2%``."""
-    value = parse(text, "1", option)
-    if value < 0:
-        raise refusal(option, f"expected a share of at least 0, such as 2%, given {shown(text)}")
-    return value
-
-
-def parse_margin(option: str, text: str) -> float:
-    """Parse the share of the memory that stays free; one that leaves nothing is refused."""
-    value = parse(text, "1", option)
-    if not 0.0 <= value < 1.0:
-        raise refusal(option, f"expected a share from 0 to 99%, as 10%, given {shown(text)}")
-    return value
-
-
-def parse_days(option: str, text: str) -> float:
-    """Parse a number of days above 0."""
-    value = parse(text, "day", option)
-    if value <= 0:
-        raise refusal(option, f"expected days above 0, such as 30, given {shown(text.strip())}")
-    return value
-
-
 def parse_tokens(option: str, text: str) -> float:
     """Parse tokens of a training: ``15e12``, ``15T`` (trillions) or ``300B`` (billions).
 
@@ -122,12 +98,16 @@ def parse_tokens(option: str, text: str) -> float:
     return value
 
 
-def parse_span(option: str, text: str) -> float:
-    """Parse a factor by which parameters are moved."""
-    value = parse(text, "1", option)
-    if not 1.0 < value <= 1e6:
-        raise refusal(option, f"expected a factor above 1 and at most 1e6, given {shown(text)}")
-    return value
+def bounded(expected: str, holds: Callable[[float], bool], unit: str = "1") -> Read:
+    """Return the type of a number for which something holds, and of what is ``expected``."""
+
+    def read(option: str, text: str) -> float:
+        value = parse(text, unit, option)
+        if not holds(value):
+            raise refusal(option, f"expected {expected}, given {shown(text.strip())}")
+        return value
+
+    return Read(read)
 
 
 def parse_pairs(option: str, texts: Any, expected: str = "PATH=VALUE") -> dict[str, str]:
@@ -147,5 +127,8 @@ def parse_pairs(option: str, texts: Any, expected: str = "PATH=VALUE") -> dict[s
 
 
 COUNT, COUNTS, NAMES = Read(parse_count), Read(parse_counts), Read(parse_names)
-SHARE, MARGIN, DAYS, SPAN = map(Read, (parse_share, parse_margin, parse_days, parse_span))
 TOKENS = Read(parse_tokens)
+SHARE = bounded("a share of at least 0, such as 2%", lambda value: value >= 0.0)
+MARGIN = bounded("a share from 0 to 99%, as 10%", lambda value: 0.0 <= value < 1.0)
+DAYS = bounded("days above 0, such as 30", lambda value: value > 0.0, "day")
+SPAN = bounded("a factor above 1 and at most 1e6", lambda value: 1.0 < value <= 1e6)

@@ -65,8 +65,11 @@ def test_a_comma_may_stand_between_thousands(text, found):
     assert parse_counts("--gpus", text) == found
 
 
-@pytest.mark.parametrize("text", ["1,024,2,048", "8,8", "0", "8,", "2,04"])
-def test_a_list_that_may_be_two_things_is_refused(text):
+WRONG = ["1,024,2,048", "8,8", "0", "8,", "2,04", "2.5", "2e9", "many", "nan", "1e400", "", "8,,16"]
+
+
+@pytest.mark.parametrize("text", [*WRONG, "8,x", "8 GB", "-8", "9" * 400])
+def test_what_is_no_list_of_counts_is_refused(text):
     with pytest.raises(InputError, match="--gpus"):
         parse_counts("--gpus", text)
 

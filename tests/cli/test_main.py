@@ -119,9 +119,8 @@ def surveyed():
 # ---- Each command, from a clean process ---------------------------------------------------------
 
 
-@pytest.mark.slow  # a sweep from a clean process runs daily
-def test_the_study_from_a_clean_process(tmp_path):
-    said = clean(HEADLINE, tmp_path)
+def test_the_study_prints_its_best_plans(jaxroof):
+    said = jaxroof(HEADLINE)
     assert (said.code, said.err) == (0, "")
     assert "Best of the 184 plans that fit: dp 16 tp 4 pp 32 mb 1, 39.98 s a step" in said.words
     assert "102.46 samples/s, 124.6 GB of 141 GB (88 %)." in said.words
@@ -156,15 +155,16 @@ def test_list_has_a_line_for_every_entry(kind, jaxroof, monkeypatch):
     assert kind == "mlps" or ("of single studies" in few and "gpt3-1t" not in few)
 
 
-def test_list_says_what_each_system_can_answer(tmp_path):
-    said = clean("list systems --all", tmp_path)
+def test_list_says_what_each_system_can_answer(jaxroof, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    said = jaxroof("list systems --all")
     assert (said.code, said.err) == (0, "")
     head, *rows = said.out.partition("\n\n")[0].splitlines()
-    assert all(len(line) <= 80 for line in (head, *rows))  # the notes wrap on a terminal
+    assert all(len(line) <= 80 for line in (head, *rows))
     assert head.split()[-1] == "answers"
     told = {row.split()[0]: row[head.index("answers") :].split(", ") for row in rows}
     assert sorted(told) == sorted(catalog.names("systems"))
-    few = clean("list systems", tmp_path).out.partition("\n\n")[0].splitlines()[1:]
+    few = jaxroof("list systems").out.partition("\n\n")[0].splitlines()[1:]
     assert [row.split()[0] for row in few] == [n for n in told if n in {r.split()[0] for r in few}]
     assert 20 <= len(few) <= 30
     assert all("training" in row for row in few[:13])
@@ -260,8 +260,8 @@ def test_fast_domains_that_no_split_fills_are_told_with_the_remedy(jaxroof):
     assert jaxroof(f"{line} --set {remedy}").code == 0
 
 
-def test_show_prints_the_entry_and_its_source(tmp_path):
-    said = clean("show h200-nvs8", tmp_path)
+def test_show_prints_the_entry_and_its_source(jaxroof):
+    said = jaxroof("show h200-nvs8")
     assert (said.code, said.err) == (0, "")
     for key, value in catalog.describe("systems", "h200-nvs8").items():
         assert key in said.words
@@ -355,8 +355,8 @@ def test_counts_are_shown_with_what_they_are_of(jaxroof):
     assert set(printing.COUNTED) == {f.name for f in fields if f.metadata.get("whole")} | per
 
 
-def test_version_is_one_line(tmp_path):
-    said = clean("--version", tmp_path)
+def test_version_is_one_line(jaxroof):
+    said = jaxroof("--version")
     assert (said.code, said.err) == (0, "")
     assert re.fullmatch(r"jaxroof, version \S+\n", said.out)
 
@@ -685,14 +685,6 @@ BAD = [  # arguments, a part of the one line
         "my.toml: no such file; expected a TOML file of one model",
     ),
     (
-        "search --estimator published --model damaged.toml --system h200-nvs4 --gpus 8 --batch 8",
-        "damaged.toml: not UTF-8 text",
-    ),
-    (
-        "search --estimator published --model . --system h200-nvs4 --gpus 8 --batch 8",
-        ".: no such model",
-    ),
-    (
         "search --estimator published --model ./ --system h200-nvs4 --gpus 8 --batch 8",
         "./: a directory",
     ),
@@ -701,33 +693,17 @@ BAD = [  # arguments, a part of the one line
         "empty.toml: layers, hidden, feedforward, heads, sequence: missing",
     ),
     (f"search {QUESTION} --format fp9", "fp9: no such number format with a peak. Did you mean"),
-    (f"search {QUESTION} --format fp4", "fp4: no such number format with a peak"),
     (f"search {QUESTION} --split 2d", "split: 2d: no such Split; expected one of 1d"),
     (
         "search --estimator published --model gpt3 --system '' --gpus 8 --batch 8",
         "'': no such system",
     ),
-    ("explain --estimator published --model gpt3 --system '' --gpus 8 --batch 8", "'': no such"),
-    ("layers --estimator unfused --model gpt3 --system '' --plan tp=8", "'': no such system"),
     # numbers
     (f"search {MACHINE} --gpus 0 --batch 8", "--gpus: expected whole numbers from 1 to 1e9"),
     (f"search {MACHINE} --gpus -8 --batch 8", "given '-8'"),
-    (f"search {MACHINE} --gpus 2.5 --batch 8", "--gpus: expected whole numbers"),
-    (f"search {MACHINE} --gpus 2e9 --batch 8", "from 1 to 1e9, given '2e9'"),
-    (f"search {MACHINE} --gpus many --batch 8", "whole numbers from 1 to 1e9, given 'many'"),
-    (f"search {MACHINE} --gpus nan --batch 8", "whole numbers from 1 to 1e9, given 'nan'"),
-    (f"search {MACHINE} --gpus 1e400 --batch 8", "--gpus: expected whole numbers from 1 to 1e9"),
-    (f"search {MACHINE} --gpus '' --batch 8", "whole numbers from 1 to 1e9, given ''"),
-    (f"search {MACHINE} --gpus 8,,16 --batch 8", "whole numbers from 1 to 1e9, given ''"),
-    (f"search {MACHINE} --gpus 8,x --batch 8", "whole numbers from 1 to 1e9, given 'x'"),
-    (f"search {MACHINE} --gpus '8 GB' --batch 8", "--gpus: expected whole numbers from 1 to 1e9"),
-    (f"search {MACHINE} --gpus 8 --batch 0", "--batch: expected whole numbers from 1"),
     (f"search {MACHINE} --gpus 8 --batch x", "whole numbers from 1 to 1e9, given 'x'"),
     (f"search {QUESTION} --top 0", "top: expected a whole number from 1 to 1,000,000, given 0"),
     (f"search {QUESTION} --top x", "Invalid value for '--top': 'x' is not a valid integer"),
-    (f"search {MACHINE} --gpus {HUGE} --batch 8", "whole numbers from 1 to 1e9, given '999"),
-    (f"search {MACHINE} --gpus 8 --batch {HUGE}", "whole numbers from 1 to 1e9, given '999"),
-    (f"search {QUESTION} --top {HUGE}", "top: expected a whole number from 1 to 1,000,000"),
     (f"search {QUESTION} --mine tp={HUGE}", "--mine: tp: not a finite number, given '999"),
     (f"search {QUESTION} --set model.layers={HUGE}", "model.layers: not a finite number"),
     (f"search {QUESTION} --where tensor={HUGE * 11}", "tensor: expected a whole number of at most"),
@@ -738,34 +714,21 @@ BAD = [  # arguments, a part of the one line
     (f"search {QUESTION} --where 'tensor<=x'", "where: tensor: 'x' is not a whole number"),
     (f"search {QUESTION} --where 'tensor<=8.5'", "'8.5' is not a whole number"),
     (f"search {QUESTION} --where 'tensor<=-1'", "'-1' is not a whole number"),
-    (f"search {QUESTION} --where 'tensor<=\u00b2'", "tensor"),
     (f"search {QUESTION} --objective stp_time", "Did you mean 'step_time'?"),
     (f"search {QUESTION} --objective feasible", "objective: feasible: no such result"),
     # one's own plan
     (f"search {QUESTION} --mine tp", "--mine: expected FIELD=NUMBER, such as tp=8, given 'tp'"),
-    (f"search {QUESTION} --mine ''", "--mine: expected FIELD=NUMBER"),
     (f"search {QUESTION} --mine tpp=8", "--mine: tpp: no such plan field. Did you mean 'tp'?"),
-    (f"search {QUESTION} --mine tp=", "--mine: expected FIELD=NUMBER, such as tp=8, given 'tp='"),
     (f"search {QUESTION} --mine tp=0", "--mine: tp: expected whole numbers from 1"),
     (f"search {QUESTION} --mine tp=8,pp=8,dp=8", "dp x tp x pp = 512; expected the 2048"),
     # settings
     (f"search {QUESTION} --set nope", "--set: expected PATH=VALUE, given 'nope'"),
     (f"search {QUESTION} --set =4", "--set: expected PATH=VALUE, given '=4'"),
     (f"search {QUESTION} --set hbm_capacity=1", "Did you mean 'system.hbm_capacity'?"),
-    (f"search {QUESTION} --set system.hbm_capacty=1", "no such field of System. Did you mean"),
     (f"search {QUESTION} --set system.hbm_capacity=big", "expected B under any prefix"),
-    (
-        f"search {QUESTION} --set system.hbm_capacity='1 TB/s'",
-        "system.hbm_capacity: 'TB/s' is not an amount of memory, given '1 TB/s'; expected B",
-    ),
-    (f"search {QUESTION} --set system.hbm_capacity=-1", "expected a finite number above 0 [B]"),
-    (f"search {QUESTION} --set system.matrix_efficiency=2", "at most 1, given 2"),
     (f"search {QUESTION} --set system=5", "system: given twice; expected it in --system alone"),
-    (f"search {QUESTION} --set model.layers=2.5", "model.layers: expected a whole number"),
-    (f"search {QUESTION} --set model.layers.x=2", "model.layers.x"),
     (f"search {QUESTION} --set plan.tensor=2", "plan"),
     (f"search {QUESTION} --set gpus=8", "gpus"),
-    (f"search {QUESTION} --set global_batch=8", "global_batch"),
     (f"search {QUESTION} --set attention=fuse", "no such Attention. Did you mean 'fused'?"),
     # files
     (f"search {QUESTION} -o plans.xlsx", "plans.xlsx: cannot tell the kind of file from '.xlsx'"),
@@ -779,19 +742,13 @@ BAD = [  # arguments, a part of the one line
     (f"layers {MACHINE}", "Missing option '--plan'"),
     (f"layers {MACHINE} --plan x", "--plan: expected FIELD=NUMBER, such as tp=8, given 'x'"),
     (f"layers {MACHINE} --plan tp=7", "--plan: tp=7 is one of the tensor degrees that do not"),
-    (f"layers {MACHINE} --plan pp=3", "--plan: pp=3 is one of the pipeline degrees"),
-    (f"layers {MACHINE} --plan dp=0", "--plan: dp: expected whole numbers from 1"),
     (f"layers {MACHINE} --plan tp=4,fast_tp=3", "placements that do not divide their groups"),
-    (f"layers {MACHINE} --plan tp=4,cp=2", "cp=2"),
-    (f"layers {MACHINE} --plan tp=4 --set plan.tensor=7", "plan.tensor"),
-    (f"layers {MACHINE} --plan tp=4 -o layer.txt", "cannot tell the kind of file from '.txt'"),
     # sweeps
     ("run", "Missing argument 'FILE.toml'"),
     ("run nothing.toml", "nothing.toml: no such file"),
     ("run .", ".: cannot be read: Is a directory"),
     ("run damaged.toml", "damaged.toml: not valid TOML"),
     ("run empty.toml", "empty.toml: model: missing; expected a name of the catalogue"),
-    ("run sweep.toml -o map.xlsx", "map.xlsx: cannot tell the kind of file"),
     # the catalogue
     ("list model", "model: no such part of the catalogue. Did you mean 'models'?"),
     ("show b200-nv8", "b200-nv8: no such model, system or estimator. Did you mean 'b200-nvs8'?"),

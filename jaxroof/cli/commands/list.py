@@ -62,7 +62,7 @@ def command(kind: str, every: bool) -> None:
                 click.echo()
             said = f"{entry['title']}: {_summary(entry)}{OF * (one == 'models')}"
             print_entries([(f"{name:<{NAME}}", said)])
-    if kind == "models":
+    if kind == "models" and not every:
         click.echo()
         _more(len(catalog.names("models")), kind, every)
 

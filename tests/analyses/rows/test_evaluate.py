@@ -425,7 +425,7 @@ TRAINING = [  # headings, a row, options, what is said
     ("system [GB],dp,tp,pp,mb", "1,1,1,1,1", "", "line 1: system [GB]: a name has no unit"),
     ("plan,dp", "1,1", "", "line 1: plan: a record, not a number; expected its fields, plan.FIELD"),
     ("precision.weights,dp", "1,1", "", "line 1: precision.weights: no such input of published."),
-    ("system,dp,tp,pp,mb", "tpu-v5e,1,1,1,1", "", "line 2: tpu-v5e: a training step needs vector"),
+    ("system,dp,tp,pp,mb", "tpu-v5e,1,1,1,1", "", "line 2: system.vector_flops, system.fast"),
 ]
 
 
