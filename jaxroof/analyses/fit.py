@@ -25,7 +25,7 @@ from jaxroof.analyses.fit_question import (
     software_answer,
     unchecked_question,
 )
-from jaxroof.analyses.least_memory import fewest_accelerators
+from jaxroof.analyses.training_plans import fewest_accelerators
 from jaxroof.analyses.training_question import Filled, filled_plan
 from jaxroof.catalog.lookup import TODAY, as_reported
 from jaxroof.engine.details import detail

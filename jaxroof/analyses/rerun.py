@@ -8,15 +8,13 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.analyses.compare import compare as systems_compared
-from jaxroof.analyses.fastest_plans import fastest_of
-from jaxroof.analyses.least_memory import least_memory_of
-from jaxroof.analyses.training_question import plans_asked
+from jaxroof.analyses.legal_plans import joined
+from jaxroof.analyses.training_plans import fastest_of, least_memory_of, plans_asked
 from jaxroof.engine.grid.dataset import versions
 from jaxroof.engine.grid.question import Question as Read
 from jaxroof.engine.grid.question import ask
 from jaxroof.engine.grid.tabulate import tabulate
 from jaxroof.engine.search.all_plans import survey
-from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.engine.search.search import search
 from jaxroof.engine.sensitivity.elasticities import elasticities
 from jaxroof.errors import brief, refusal
@@ -144,35 +142,19 @@ def _elasticities(data: xr.Dataset, asked: Asked) -> xr.Dataset:
     )
 
 
-def _checked_question(asked: Asked) -> SearchProblem:
-    """Return the checked search of the plans of a training step."""
-    return plans_asked(asked.estimator, _read(asked._replace(axes={})), asked.where)
-
-
-def _fastest(data: xr.Dataset, asked: Asked) -> xr.Dataset:
-    question, own = _checked_question(asked), asked.options.get("own")
-    return _of_each_size(data, lambda gpus, top: fastest_of(question, gpus, top, own))
-
-
-def _least(data: xr.Dataset, asked: Asked) -> xr.Dataset:
-    question, options = _checked_question(asked), asked.options
-    if data["gpus"].ndim == 0:
-        return least_memory_of(question, top=data.sizes["plan"], **options)
-    own = options.get("own")
-    return _of_each_size(data, lambda n, top: least_memory_of(question, gpus=n, top=top, own=own))
-
-
-def _of_each_size(data: xr.Dataset, answer: Callable[[int, int], xr.Dataset]) -> xr.Dataset:
-    """Return the answer on each number of accelerators that a file has plans of, joined."""
-    sizes = data["gpus"].values.ravel().tolist()
-    if data["gpus"].ndim == 0:
-        return answer(sizes[0], data.sizes["plan"])
+def _of_training(data: xr.Dataset, asked: Asked) -> xr.Dataset:
+    """Return the plans of a training step on each number of accelerators that a file has."""
+    question = plans_asked(asked.estimator, _read(asked._replace(axes={})), asked.where)
+    sizes, several = data["gpus"].values.ravel().tolist(), data["gpus"].ndim > 0
     found = []
     for size in dict.fromkeys(sizes):
-        one = answer(size, sizes.count(size))
-        columns = [n for n in one.data_vars if one[n].dims == ("plan",)]
-        found.append(one[columns].assign(gpus=("plan", np.full(one.sizes["plan"], size))))
-    return xr.concat(found, "plan", combine_attrs="override")
+        options = {**asked.options, "top": sizes.count(size) if several else data.sizes["plan"]}
+        if data.attrs["question"] == "fastest plans":
+            found.append(fastest_of(question, size, options["top"], options.get("own")))
+        else:
+            options |= {"gpus": size} if several else {}
+            found.append(least_memory_of(question, **options))
+    return joined(found, {}) if several else found[0]
 
 
 def _legal_plans(data: xr.Dataset, asked: Asked) -> xr.Dataset:
@@ -203,8 +185,8 @@ ANSWERS: dict[str, Callable[[xr.Dataset, Asked], xr.Dataset]] = {
     "search": _search,
     "table": lambda _, asked: tabulate(asked.estimator, _read(asked)),
     "elasticities": _elasticities,
-    "fastest plans": _fastest,
-    "least memory": _least,
+    "fastest plans": _of_training,
+    "least memory": _of_training,
     "legal plans": _legal_plans,
 }
 

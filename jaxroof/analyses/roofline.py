@@ -2,11 +2,12 @@
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import math
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -38,13 +39,6 @@ CRITICAL: dict[tuple[str, str | None], tuple[str, str]] = {
 }
 
 
-class Sweep(NamedTuple):
-    """One dimension and its values in a sweep."""
-
-    path: str
-    values: np.ndarray
-
-
 Fields = Mapping[str, "dataclasses.Field[Any]"]  # by dotted path
 
 WIDTHS = ("widths.input", "widths.weight", "widths.output")  # in the order of the typed formats
@@ -71,22 +65,24 @@ def roofline(
     ``jr.plot.roofline`` draws it.
     Raises: InputError that names the option and the allowed values.
     """
-    asked, chosen = _operator(op), dict(settings or {})
-    along = None if sweep is None else read_sweep(asked, sweep)
-    given = read_shape(asked, shape, along.path if along else None)
-    check_complete(asked, [*given, *([along.path] if along else [])])
-    said = dict.fromkeys(given, "--shape")
+    known = [name for name, home in HOMES.items() if home.startswith(OPERATORS)]
+    if op not in known:
+        raise unknown("--op", op, "operator", known)
+    asked, chosen = estimator(op), dict(settings or {})
+    along = {} if sweep is None else read_sweep(asked, sweep)
+    given = read_shape(asked, shape, along)
+    check_complete(asked, {*given, *along})
+    said = dict.fromkeys(given, "--shape") | dict.fromkeys(along, "--sweep")
     said |= dict.fromkeys(WIDTHS, "--dtypes") if dtypes else {}
-    said |= {along.path: "--sweep"} if along else {}
-    for path in chosen:
-        if path in said:
-            raise refusal("--set", f"{path}: given twice; expected it in {said[path]} alone")
+    for path in filter(said.get, chosen):
+        raise refusal("--set", f"{path}: given twice; expected it in {said[path]} alone")
     for name in set(chosen) & {letter(field) for field in dimensions(asked).values()}:
         raise refusal("--set", f"{name}: a size; expected it in --shape")
-    parts = {}
-    for name, held in (every := _cases(asked, chosen, dtypes, system, number_format)):
+    parts, every = {}, _cases(asked, chosen, dtypes, system, number_format)
+    for name, held in every:
         with _about(name if len(every) > 1 else ""):
-            parts[name] = _asked(asked, {**held, **given, **chosen}, along)
+            asks = {**held, **given, **chosen}
+            parts[name] = tabulate(asked, None, settings=asks, axes=along or None)
     return _described(_joined(parts), asked, given, along)
 
 
@@ -99,13 +95,6 @@ def _about(name: str) -> Iterator[None]:
         raise refusal(name, str(error)) from None
 
 
-def _operator(op: str) -> Estimator:
-    known = [name for name, home in HOMES.items() if home.startswith(OPERATORS)]
-    if op not in known:
-        raise unknown("--op", op, "operator", known)
-    return estimator(op)
-
-
 def _cases(
     asked: Estimator,
     chosen: Mapping[str, Any],
@@ -114,44 +103,39 @@ def _cases(
     number_format: str | None,
 ) -> list[tuple[str, Mapping[str, Any]]]:
     """Return every machine at every set of formats: its name and its settings, as typed."""
-    kinds, machines = _kinds(asked, dtypes), _machines(asked, chosen, names)
-    if number_format is not None and names is None:
-        raise refusal("--format", "without --system; expected it beside the name of a machine")
-    called = [_called(name) for name in machines if name]
-    unit = getattr(asked.recipe, "unit", None)
-    on_vectors = chosen.get("unit", getattr(unit, "value", "")) == "vector"
-    found: list[tuple[str, Mapping[str, Any]]] = []
-    for name in machines:
-        for kind in kinds:
-            held: dict[str, Any] = read_widths(asked, kind)
-            words = [_short(kind)] if held else []
-            if name is not None:
-                short = _called(name) if called.count(_called(name)) == 1 else name
-                words = [short, *(words or [number_format or peak_format(kind)])]
-                held["system"] = _machine(name, kind, number_format, on_vectors)
-            found.append((" ".join(words), held))
-    return found
-
-
-def _kinds(asked: Estimator, dtypes: Sequence[str]) -> list[tuple[str, str, str]]:
     kinds = [read_dtypes(text) for text in dtypes or FORMATS]
     _check_once("--dtypes", [_short(kind) for kind in kinds])
     if dtypes and not read_widths(asked, kinds[0]) and "system" not in asked.names:
         raise refusal("--dtypes", f"{asked.name} takes no number formats; leave it out")
-    return kinds
+    machines = _machines(asked, chosen, names)
+    if number_format is not None and names is None:
+        raise refusal("--format", "without --system; expected it beside the name of a machine")
+    called = [_called(name) for name in machines if name]
+    unit = getattr(getattr(asked.recipe, "unit", None), "value", "")
+    found: list[tuple[str, Mapping[str, Any]]] = []
+    for name, kind in itertools.product(machines, kinds):
+        held: dict[str, Any] = read_widths(asked, kind)
+        words = [_short(kind)] if held else []
+        if name is not None:
+            short = _called(name) if called.count(_called(name)) == 1 else name
+            words = [short, *(words or [number_format or peak_format(kind)])]
+            on_vectors = chosen.get("unit", unit) == "vector"
+            held["system"] = _machine(name, kind, number_format, on_vectors)
+        found.append((" ".join(words), held))
+    return found
 
 
 def _machines(
     asked: Estimator, chosen: Mapping[str, Any], names: str | None
 ) -> Sequence[str | None]:
     """Return the names of the machines; None is a machine given by its fields, or no machine."""
-    fields = {field.name: field for field in dataclasses.fields(asked.inputs)}
+    field = {field.name: field for field in dataclasses.fields(asked.inputs)}.get("system")
     if names is None:
         described = any(path.startswith("system.") for path in chosen)
-        if "system" in fields and fields["system"].default is dataclasses.MISSING and not described:
+        if field is not None and field.default is dataclasses.MISSING and not described:
             raise refusal("--system", f"missing; {asked.name} runs on a machine, such as tpu-v5e")
         return [None]
-    if "system" not in fields:
+    if field is None:
         raise refusal("--system", f"{asked.name} runs on no machine; leave it out")
     found = [name.strip() for name in names.split(",")]
     if "" in found:
@@ -186,21 +170,16 @@ def _machine(name: str, dtypes: Sequence[str], number_format: str | None, on_vec
     held = catalog.describe("systems", name).get("peaks", {})
     if number_format is None and (on_vectors or not held):
         return plain
-    wanted = number_format or peak_format(dtypes)
+    wanted, own = number_format or peak_format(dtypes), number_format is None
     if wanted in held:
         return named_system(name, wanted)
-    option = "--format" if number_format is not None else "--dtypes"
-    remedy = "" if number_format is not None else ", or --format with the one to run at"
+    option, remedy = (
+        ("--dtypes", ", or --format with the one to run at") if own else ("--format", "")
+    )
     if not held:
         raise refusal(option, f"{name} has one rate alone, of no format; expected it left out")
-    what = f"{name} has no matrix peak for {wanted}"
-    raise refusal(option, f"{what}; expected one of {', '.join(held)}{remedy}")
-
-
-def _asked(asked: Estimator, chosen: Mapping[str, Any], along: Sweep | None) -> xr.Dataset:
-    return tabulate(
-        asked, None, settings=chosen, axes={along.path: along.values} if along else None
-    )
+    right = f"expected one of {', '.join(held)}{remedy}"
+    raise refusal(option, f"{name} has no matrix peak for {wanted}; {right}")
 
 
 def _joined(parts: Mapping[str, xr.Dataset]) -> xr.Dataset:
@@ -216,7 +195,7 @@ def _joined(parts: Mapping[str, xr.Dataset]) -> xr.Dataset:
 
 
 def _described(
-    data: xr.Dataset, asked: Estimator, given: Mapping[str, float], along: Sweep | None
+    data: xr.Dataset, asked: Estimator, given: Mapping[str, float], along: Mapping[str, Any]
 ) -> xr.Dataset:
     """Return the data with a title and with the usual letters of the sizes."""
     fields = dimensions(asked)
@@ -226,9 +205,9 @@ def _described(
         return f"{letter(fields[path])} {' to '.join(roofs.sized(float(v), unit) for v in values)}"
 
     shape = [said(path, value) for path, value in given.items()]
-    if along is not None:
-        shape = [said(along.path, *along.values[[0, -1]]), *shape]
-        data[roofs.sweep_dimension(data)].attrs["symbol"] = letter(fields[along.path])
+    for path, values in along.items():
+        shape = [said(path, *values[[0, -1]]), *shape]
+        data[roofs.sweep_dimension(data)].attrs["symbol"] = letter(fields[path])
     data.attrs |= {"about": asked.about, "question": "roofline"}
     data.attrs["title"] = f"{asked.name}: {', '.join(shape)}" if shape else asked.name
     if roofs.is_roofline(data):
@@ -264,8 +243,8 @@ def letter(field: "dataclasses.Field[Any]") -> str:
     return field.metadata["symbol"] or field.name
 
 
-def read_shape(estimator: Estimator, text: str, swept: str | None = None) -> dict[str, Any]:
-    """Return the numbers of a text such as ``B=256,D=4096`` by path; ``swept`` may be missing."""
+def read_shape(estimator: Estimator, text: str, swept: Collection[str] = ()) -> dict[str, Any]:
+    """Return the numbers of a text such as ``B=256,D=4096`` by path; those swept are elsewhere."""
     fields = dimensions(estimator)
     found: dict[str, Any] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
@@ -273,7 +252,7 @@ def read_shape(estimator: Estimator, text: str, swept: str | None = None) -> dic
         if not value:
             raise refusal("--shape", f"expected LETTER=NUMBER, such as B=256, given {shown(item)}")
         path = path_of(estimator, name, "--shape")
-        if path in found or path == swept:
+        if path in found or path in swept:
             where = "each once" if path in found else "it in --sweep alone"
             raise refusal("--shape", f"{name}: given twice; expected {where}")
         found[path] = _number(value, fields[path], f"--shape: {name}")
@@ -284,9 +263,9 @@ def _number(text: str, field: "dataclasses.Field[Any]", where: str) -> float:
     return float(checked_values(parse(text, field.metadata["unit"], where), field, where))
 
 
-def check_complete(estimator: Estimator, given: Iterable[str]) -> None:
+def check_complete(estimator: Estimator, given: Collection[str]) -> None:
     """Check that every dimension without a default is given."""
-    missing = [letter(f) for path, f in _needed(estimator).items() if path not in {*given}]
+    missing = [letter(f) for path, f in _needed(estimator).items() if path not in given]
     if missing:
         are = "are" if len(missing) > 1 else "is"
         raise refusal("--shape", f"{listing(missing)} {are} missing; {takes(estimator)}")
@@ -344,7 +323,8 @@ def read_dtypes(text: str) -> tuple[str, str, str]:
     if len(names) not in (1, 3):
         what = "expected one format, or three: input,weight,output"
         raise refusal("--dtypes", f"{what}, such as bf16,int8,bf16, given {shown(text.strip())}")
-    return (names[0], names[0], names[0]) if len(names) == 1 else (names[0], names[1], names[2])
+    first, second, third = names * 3 if len(names) == 1 else names
+    return first, second, third
 
 
 def read_widths(estimator: Estimator, dtypes: Sequence[str]) -> dict[str, float]:
@@ -359,8 +339,8 @@ def peak_format(dtypes: Sequence[str]) -> str:
     return PEAKS.get(wider, wider)
 
 
-def read_sweep(estimator: Estimator, text: str) -> Sweep:
-    """Parse a sweep such as ``B=1:8192:65``: values in equal ratios, counts rounded."""
+def read_sweep(estimator: Estimator, text: str) -> dict[str, np.ndarray]:
+    """Return the values of a sweep such as ``B=1:8192:65`` by path: equal ratios, whole counts."""
     name, equals, ends = (part.strip() for part in text.partition("="))
     parts = [part.strip() for part in ends.split(":")]
     if not equals or not name or len(parts) not in (2, 3):
@@ -376,7 +356,7 @@ def read_sweep(estimator: Estimator, text: str) -> Sweep:
     values = np.geomspace(low, high, _count(parts[2], where)) if several else _doubling(low, high)
     plain = field.metadata["symbol"] != "" and unit not in roofs.PHYSICAL  # a size, not a factor
     counted = field.metadata["whole"] or (plain and low % 1 == high % 1 == 0)
-    return Sweep(path, np.unique(np.round(values)) if counted else values)
+    return {path: np.unique(np.round(values)) if counted else values}
 
 
 def _doubling(low: float, high: float) -> np.ndarray:
@@ -390,7 +370,6 @@ def _doubling(low: float, high: float) -> np.ndarray:
 def _count(text: str, where: str) -> int:
     value = parse(text, "1", where)
     if value != int(value) or not 2 <= value <= BOUNDS["points"]:
-        raise refusal(
-            where, f"expected a count from 2 to {BOUNDS['points']:,}, given {shown(text)}"
-        )
+        said = f"expected a count from 2 to {BOUNDS['points']:,}, given {shown(text)}"
+        raise refusal(where, said)
     return int(value)

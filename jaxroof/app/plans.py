@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
-from jaxroof.analyses.fastest_plans import fastest_of
 from jaxroof.analyses.result_metadata import about, head_of, said_of
+from jaxroof.analyses.training_plans import fastest_of
 from jaxroof.app.question import asked
 from jaxroof.app.state import State
 from jaxroof.units import percent, seconds, size

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxroof.analyses.training_question import plans_asked
+from jaxroof.analyses.training_plans import plans_asked
 from jaxroof.app.state import START, State, checked
 from jaxroof.app.uploads import model_of, table_of
 from jaxroof.catalog.lookup import training_system

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import jaxroof as jr
-from jaxroof.analyses.training_question import plans_asked, plans_on
+from jaxroof.analyses.training_plans import plans_asked, plans_on
 from jaxroof.catalog.lookup import chip_of
 from jaxroof.engine.search.candidates import with_plans
 from jaxroof.errors import InputError

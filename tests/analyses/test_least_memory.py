@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 import jaxroof as jr
-from jaxroof.analyses.training_question import plans_asked, plans_on
+from jaxroof.analyses.training_plans import plans_asked, plans_on
 from jaxroof.catalog.lookup import device
 from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.grid.question import Question

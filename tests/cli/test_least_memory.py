@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 import jaxroof as jr
-from jaxroof.analyses.fastest_plans import fastest_plans
 from jaxroof.analyses.legal_plans import joined
+from jaxroof.analyses.training_plans import fastest_plans
 from jaxroof.estimators.training.step import training
 from jaxroof.units import size
 from jaxroof.views.text import least_memory as views

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import xarray as xr
 
-from jaxroof.analyses.fastest_plans import fastest_plans
+from jaxroof.analyses.training_plans import fastest_plans
 from jaxroof.estimators.training.step import training
 from jaxroof.units import size
 from jaxroof.views.text.margin import Margin

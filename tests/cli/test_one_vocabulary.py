@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import jaxroof as jr
-from jaxroof.analyses.fastest_plans import OF_LAYER
+from jaxroof.analyses.training_plans import OF_LAYER
 from jaxroof.config.toml_reader import read_uncertain
 from jaxroof.estimators.training.details import layer_operations
 from jaxroof.estimators.training.report import TrainingReport

@@ -15,7 +15,7 @@ from daily import daily
 
 import jaxroof as jr
 from jaxroof import catalog
-from jaxroof.analyses.fastest_plans import NoPlanFits
+from jaxroof.analyses.training_plans import NoPlanFits
 from jaxroof.app import plans as page
 from jaxroof.app.state import START, with_change, with_choice
 from jaxroof.app.tabs import share

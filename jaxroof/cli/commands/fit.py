@@ -115,8 +115,7 @@ def _any(asked: dict[str, Any], where: str, size: int | None, output: str | None
     """Print whether a step fits on some accelerators, or on the fewest, and plans that do."""
     import json
 
-    from jaxroof.analyses.fastest_plans import NoPlanFits, fastest_plans
-    from jaxroof.analyses.least_memory import least_memory
+    from jaxroof.analyses.training_plans import NoPlanFits, fastest_plans, least_memory
     from jaxroof.cli import deliver
     from jaxroof.cli.progress import progress_bar
     from jaxroof.errors import NoAnswer
@@ -153,7 +152,7 @@ def _sensible(asked: dict[str, Any], where: str, lean: Any) -> Any:
     """
     import json
 
-    from jaxroof.analyses.least_memory import least_memory
+    from jaxroof.analyses.training_plans import least_memory
 
     domain = json.loads(lean.attrs["inputs"]).get("system.fast_domain")
     rules = filter(None, (where, NO_OFFLOAD, domain and f"tp<={domain:.0f}"))
@@ -166,7 +165,7 @@ def _ways(
     asked: dict[str, Any], where: str, lean: Any, size: int | None, progress: Any
 ) -> dict[str, int | None]:
     """Return under which other rules, and on which other numbers of accelerators, a plan fits."""
-    from jaxroof.analyses.least_memory import fewest_accelerators, least_memory
+    from jaxroof.analyses.training_plans import fewest_accelerators, least_memory
 
     here = int(lean.gpus)
     if bool(lean.fits):

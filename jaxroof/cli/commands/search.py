@@ -119,8 +119,8 @@ def _training(
     """
     import json
 
-    from jaxroof.analyses.fastest_plans import NoPlanFits, better_batch, fastest_plans
     from jaxroof.analyses.legal_plans import of_sizes
+    from jaxroof.analyses.training_plans import NoPlanFits, better_batch, fastest_plans
     from jaxroof.catalog.launch_options import launchers
     from jaxroof.catalog.lookup import chip_of, system
     from jaxroof.cli import deliver
@@ -185,8 +185,8 @@ def _leanest(
     asked: Any, question: dict[str, Any], top: int, mine: str | None, output: str | None
 ) -> int:
     """Print the plans that need least on each number of accelerators; return 1 if none fits."""
-    from jaxroof.analyses.least_memory import least_memory
     from jaxroof.analyses.legal_plans import of_sizes
+    from jaxroof.analyses.training_plans import least_memory
     from jaxroof.cli.progress import working
 
     def leanest(size: int) -> Any:

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 
 import xarray as xr
 
-from jaxroof.analyses.fastest_plans import OF_LAYER, WAYS
 from jaxroof.analyses.result_metadata import about, parts_of, words_of
+from jaxroof.analyses.training_plans import OF_LAYER, WAYS
 from jaxroof.errors import listing
 from jaxroof.units import percent, size
 from jaxroof.views.text.compare import MFU, slower_by

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import xarray as xr
 
-from jaxroof.analyses.fastest_plans import LONGER
+from jaxroof.analyses.training_plans import LONGER
 from jaxroof.units import percent, seconds, size
 from jaxroof.views.text import fastest_plans as times
 from jaxroof.views.text.least_memory import counts_sentence, leanest, title_of

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import xarray as xr
 
-from jaxroof.analyses.least_memory import MOST
 from jaxroof.analyses.result_metadata import head_of, parts_of
+from jaxroof.analyses.training_plans import MOST
 from jaxroof.errors import listing
 from jaxroof.units import percent, size
 from jaxroof.views.text.layout import PlainTable, Shown
