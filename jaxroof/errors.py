@@ -1,8 +1,10 @@
 """Errors about inputs: a message of one line that ends with the remedy."""
 
+import contextlib
 import difflib
+import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 _LISTED = 12  # names that an error lists before it says "..."
 _SHOWN = 60  # characters of a wrong value that an error repeats
@@ -46,6 +48,16 @@ def refusal(where: str, text: str) -> InputError:
     'gpt3.toml: title: not text, given 3; expected a string.'
     """
     return InputError(f"{where}: {text}" if where else text)
+
+
+@contextlib.contextmanager
+def errors_in(where: str | os.PathLike[str]) -> Iterator[None]:
+    """Put where something stands, if that is named, in front of every InputError of the block."""
+    try:
+        yield
+    except InputError as error:
+        kind = NoAnswer if isinstance(error, NoAnswer) else InputError
+        raise kind(str(refusal(os.fspath(where), str(error)))) from error
 
 
 def shown(value: object) -> str:

@@ -54,13 +54,11 @@ SHORTEST = {  # the names that a question takes
     for path in PATHS
 }
 RECOMPUTED = {"modules": "recomputation", "recompute": "recomputation"}  # choices of one kind
+MISSING = "missing where it is not known"
 ABOUT: dict[str, tuple[Any, str, str]] = {  # of the results: kind, unit, meaning
     "set": (np.str_, "", "What to set, in JSON"),
-    "cost": (
-        *(float, "1"),
-        "Step time more than now, over that of now; missing where it is not known",
-    ),
-    "step_time": (float, "s", "Step time, as a search has it; missing where it is not known"),
+    "cost": (float, "1", f"Step time more than now, over that of now; {MISSING}"),
+    "step_time": (float, "s", f"Step time, as a search has it; {MISSING}"),
     "device": (float, "B", "Peak of the fullest stage's device"),
     "saved": (float, "B", "Bytes that the change saves on the fullest stage"),
     "fits": (bool, "", "Whether the fullest stage fits"),
@@ -121,16 +119,12 @@ def changes_dataset(asked: Question, most: int = MOST) -> xr.Dataset:
         for o in found
     ]
     columns = list(zip(*rows, strict=True)) or [()] * len(ABOUT)
-    variables = {
-        name: (
-            "change",
-            np.array(column, dtype=kind),
-            {"long_name": text} | ({"units": unit} if unit else {}),
-        )
-        for (name, (kind, unit, text)), column in zip(ABOUT.items(), columns, strict=True)
-    }
-    about = {"device": own.device, "step_time": own.step_time, "fits": int(own.fits)}
-    return xr.Dataset(variables, attrs={"question": "fit_changes", **about})
+    variables = {}
+    for (name, (kind, unit, text)), column in zip(ABOUT.items(), columns, strict=True):
+        about = {"long_name": text} | ({"units": unit} if unit else {})
+        variables[name] = xr.Variable("change", np.array(column, dtype=kind), about)
+    whole = {"device": own.device, "step_time": own.step_time, "fits": int(own.fits)}
+    return xr.Dataset(variables, attrs={"question": "fit_changes", **whole})
 
 
 def changes_json(data: xr.Dataset) -> str:
@@ -142,10 +136,7 @@ def changes_json(data: xr.Dataset) -> str:
 
 
 def cheapest_changes(asked: Question, most: int = MOST) -> tuple[Change, list[Change]]:
-    """Return the plan as it is, and the cheapest changes, one of each kind.
-
-    Single changes come before pairs.
-    """
+    """Return the plan as it is, and the cheapest changes of each kind, single ones before pairs."""
     search = _Search(asked)
     own, single = search.own, list(search.singles())
     able = [one for one in single if one.fits]
@@ -221,8 +212,7 @@ class _Search:
     def _recipes(self) -> Iterator[Changed]:
         own = self.as_it_is
         yield from recipes(own.level, own.recipe, self.modules)
-        split = even_where_it_fits(self.asked)
-        if split:
+        if split := even_where_it_fits(self.asked):
             divided = dataclasses.replace(own.recipe, layer_division=split)
             yield Changed({"layer_split": split_words(split)}, own.level, divided)
 
@@ -246,17 +236,16 @@ class _Search:
         timed = change.said.get("layer_split", "even") == "even"
         found = self._evaluated(change, points)
         for values, (device, time, fits) in zip(points, found, strict=True):
-            every = zip(PATHS, values.tolist(), self.points[0].tolist(), strict=True)
-            numbers = {path: value for path, value, before in every if value != before}
-            settings = change.said | {
-                SHORTEST[path]: _said(path, numbers[path]) for path in numbers
-            }
-            if not settings or not np.isfinite(device):
-                continue
-            step_time = time if timed and UNTIMED not in numbers else np.nan
-            own = frozenset(kinds | {KINDS[path] for path in numbers})
-            cost = step_time / self.own.step_time - 1.0
-            yield Change(settings, own, cost, step_time, device, fits)
+            moved = [PATHS[place] for place in np.flatnonzero(values != self.points[0])]
+            numbers = {path: float(values[PATHS.index(path)]) for path in moved}
+            settings = change.said | {SHORTEST[path]: numbers[path] for path in moved}
+            if "plan.exchange" in numbers:
+                settings[SHORTEST["plan.exchange"]] = EXCHANGES[int(numbers["plan.exchange"])]
+            if settings and np.isfinite(device):
+                step_time = time if timed and UNTIMED not in numbers else np.nan
+                own = frozenset(kinds | {KINDS[path] for path in moved})
+                cost = step_time / self.own.step_time - 1.0
+                yield Change(settings, own, cost, step_time, device, fits)
 
     def _evaluated(self, change: Changed, values: np.ndarray) -> list[tuple[float, float, bool]]:
         """Return the device's bytes, the step time of every point, and whether it fits.
@@ -277,16 +266,8 @@ class _Search:
         return list(zip(device.tolist(), time.tolist(), fits.tolist(), strict=True))
 
 
-def _said(path: str, value: float) -> Any:
-    return EXCHANGES[int(value)] if path == "plan.exchange" else value
-
-
 def step_times(inputs: TrainingInputs, recipe: TrainingRecipe) -> np.ndarray:
-    """Return the step time of every plan of the inputs [s], NaN where the chip is not calibrated.
-
-    It is what the estimator ``training`` has of the same plan, its stages divided as a search
-    divides them.
-    """
+    """Return the step time of every plan [s] as ``training`` has it, NaN without a known chip."""
     assert inputs.plan is not None
     if inputs.system.chip is None:
         return np.full(np.shape(inputs.plan.data), np.nan)
@@ -349,7 +330,6 @@ def _singles(
 
 
 def _divisors(number: float, most: float) -> Iterator[float]:
-    """Yield the divisors of a number up to a largest one, none of a fraction."""
     whole = int(number) if number == int(number) else 0
     yield from (float(one) for one in divisors(whole) if one <= most)
 
@@ -385,13 +365,13 @@ def recipes(level: float, recipe: TrainingRecipe, modules: frozenset[Module]) ->
     sets |= {own - {module} for module in own} | {frozenset[Module]()}
     if level == 2.0:  # less again
         sets |= {frozenset(two) for two in itertools.combinations(modules, 2)}
-    sets -= {chosen}
-    for some in sorted(sets, key=lambda some: sorted(module.value for module in some)):
-        yield with_modules(recipe, some)
-    if level < 2.0:
-        yield Changed({"recompute": "full"}, 2.0, recipe)
     else:
-        yield with_modules(recipe, frozenset())
+        sets -= {chosen}
+        yield Changed({"recompute": "full"}, 2.0, recipe)
+    for names, some in sorted((sorted(one.value for one in some), some) for some in sets):
+        said = {"modules": ",".join(names)} if names else {"recompute": "none"}
+        again = dataclasses.replace(recipe, selective=some)
+        yield Changed(said, float(bool(names)), again)
     leaner: dict[str, Any] = {}
     if recipe.attention_kernel is AttentionKernel.UNFUSED:
         leaner["attention_kernel"] = AttentionKernel.CUDNN
@@ -402,23 +382,13 @@ def recipes(level: float, recipe: TrainingRecipe, modules: frozenset[Module]) ->
         yield Changed({name: member.value}, level, changed)
 
 
-def with_modules(recipe: TrainingRecipe, modules: frozenset[Module]) -> Changed:
-    """Return what would be set to compute some modules again, none if there are none."""
-    again = dataclasses.replace(recipe, selective=modules)
-    if not modules:
-        return Changed({"recompute": "none"}, 0.0, again)
-    return Changed({"modules": ",".join(sorted(module.value for module in modules))}, 1.0, again)
-
-
 # ---- Layers moved between stages ---------------------------------------------------------------
 
 
 def even_where_it_fits(asked: Question) -> Split:
     """Return the most even split of layers whose stages all fit, or () if there is none.
 
-    A stage needs a + b l for l layers: a and b follow from the memory of two splits, so that the
-    most layers that fit are known for every stage at once.
-
+    A stage needs a + b l for l layers: a and b follow from the memory of two splits.
     Assumes: stages of one chunk; only those with more than one layer can give one.
     """
     inputs, recipe = asked.step, asked.recipe
@@ -427,15 +397,13 @@ def even_where_it_fits(asked: Question) -> Split:
         return ()
     given = recipe.layer_division
     own = given if isinstance(given, tuple) else chunk_split(inputs, recipe)
-    now = np.array(own, dtype=float)
-    device = _device(asked, recipe, own)
-    less = _device(asked, recipe, tuple(max(number - 1, 0) for number in own))
+    device = _device(asked, own)
+    less = _device(asked, tuple(max(number - 1, 0) for number in own))
     each = np.maximum(device - less, 1.0)
-    most = np.floor(now + (float(asked.capacity) - device) / each)
+    most = np.floor(np.array(own, float) + (float(asked.capacity) - device) / each)
     split = evenly(most, layers)
-    if not split or split == own or _device(asked, recipe, split).max() > asked.capacity:
-        return ()
-    return split
+    fits = split and split != own and _device(asked, split).max() <= asked.capacity
+    return split if fits else ()
 
 
 def evenly(most: np.ndarray, layers: int) -> Split:
@@ -467,6 +435,6 @@ def split_words(split: Sequence[int]) -> str:
     return ",".join(f"{count}x{layers}" if count > 1 else f"{layers}" for layers, count in runs)
 
 
-def _device(asked: Question, recipe: TrainingRecipe, split: Split) -> np.ndarray:
-    found = memory_by_stage(asked.step, dataclasses.replace(recipe, layer_division=split))
-    return np.asarray(found.device)
+def _device(asked: Question, split: Split) -> np.ndarray:
+    recipe = dataclasses.replace(asked.recipe, layer_division=split)
+    return np.asarray(memory_by_stage(asked.step, recipe).device)

@@ -1,12 +1,11 @@
 """Roofline of an operator at one shape or over a sweep, for one or several machines."""
 
-import contextlib
 import dataclasses
 import itertools
 import json
 import math
 import pathlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from jaxroof import catalog
 from jaxroof.analyses import roofline_reading as roofs
 from jaxroof.catalog.lookup import system as named_system
 from jaxroof.engine.grid.tabulate import tabulate
-from jaxroof.errors import InputError, listing, nearest, refusal, shown, unknown
+from jaxroof.errors import InputError, errors_in, listing, nearest, refusal, shown, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import HOMES, estimator
 from jaxroof.estimators.book.common import DTYPES
@@ -80,19 +79,10 @@ def roofline(
         raise refusal("--set", f"{name}: a size; expected it in --shape")
     parts, every = {}, _cases(asked, chosen, dtypes, system, number_format)
     for name, held in every:
-        with _about(name if len(every) > 1 else ""):
+        with errors_in(name if len(every) > 1 else ""):
             asks = {**held, **given, **chosen}
             parts[name] = tabulate(asked, None, settings=asks, axes=along or None)
     return _described(_joined(parts), asked, given, along)
-
-
-@contextlib.contextmanager
-def _about(name: str) -> Iterator[None]:
-    """Name a case in every error of the block, if there are several."""
-    try:
-        yield
-    except InputError as error:
-        raise refusal(name, str(error)) from None
 
 
 def _cases(

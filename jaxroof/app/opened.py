@@ -12,9 +12,9 @@ from jaxroof.app.live import line_of
 from jaxroof.app.question import asked
 from jaxroof.app.state import START, State, checked, from_pairs, upload
 from jaxroof.config.sweep_file import KEYS
-from jaxroof.config.toml_reader import axes, errors_in_file, load, typed
+from jaxroof.config.toml_reader import axes, load, typed
 from jaxroof.engine.grid.axes import paths_of
-from jaxroof.errors import InputError, refusal
+from jaxroof.errors import InputError, errors_in, refusal
 from jaxroof.estimators.training.step import training
 from jaxroof.records import field_at
 from jaxroof.settings import choices_of
@@ -43,7 +43,7 @@ def opened(path: str) -> State:
 
     Raises: InputError that starts with the file's name.
     """
-    with errors_in_file(path):
+    with errors_in(path):
         return _state(load(path), pathlib.Path(path).parent)
 
 

@@ -10,11 +10,11 @@ import xarray as xr
 from jaxroof.catalog.lookup import labelled_system, system
 from jaxroof.catalog.system import System
 from jaxroof.config.sweep_file import plan_and_set, read_question
-from jaxroof.config.toml_reader import beside, errors_in_file, flat, load, typed
+from jaxroof.config.toml_reader import beside, flat, load, typed
 from jaxroof.engine.codesign.design import design, design_problem
 from jaxroof.engine.grid.question import Question
 from jaxroof.engine.runs.dry_run import DryRun, dry_run_of_design
-from jaxroof.errors import refusal, unknown
+from jaxroof.errors import errors_in, refusal, unknown
 from jaxroof.estimators.published.step import published
 from jaxroof.estimators.training.step import training
 from jaxroof.records import value_or
@@ -37,27 +37,22 @@ def run_design(path: str | os.PathLike[str]) -> xr.Dataset:
 
     Raises: InputError that starts with the file's name, for any problem in the file.
     """
-    with errors_in_file(path):
-        written = load(path)
-        question, options = _asked(written, pathlib.Path(path))
+    with errors_in(path):
+        written, question, options = _asked(pathlib.Path(path))
         data = design(question.estimator, question, **options)
         return data.assign_attrs(title=written.get("title", pathlib.Path(path).stem))
 
 
 def design_would_take(path: str | os.PathLike[str]) -> DryRun:
     """Return what a design file would take: starts, plans, memory, and a time by samples."""
-    with errors_in_file(path):
-        question, options = _asked(load(path), pathlib.Path(path))
+    with errors_in(path):
+        _, question, options = _asked(pathlib.Path(path))
         return dry_run_of_design(design_problem(question.estimator, question, **options))
 
 
-def read_design(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the contents of a design file after checking its keys."""
-    with errors_in_file(path):
-        return _checked(load(path))
-
-
-def _checked(written: dict[str, Any]) -> dict[str, Any]:
+def _asked(path: pathlib.Path) -> tuple[dict[str, Any], Question, dict[str, Any]]:
+    """Return the contents of a design file, its question, and the options of ``design``."""
+    written = load(path)
     typed("", written, KEYS, WHAT)
     for key in ("model", "system", "price"):
         if key not in written:
@@ -71,32 +66,29 @@ def _checked(written: dict[str, Any]) -> dict[str, Any]:
             raise refusal(f"set.{key}", f"a key of its own; expected it as {key} = ...")
     if "gpus" not in written.get("plan", {}):
         raise refusal("plan.gpus", "missing; expected the number of accelerators to split over")
-    return written
-
-
-def _asked(written: dict[str, Any], path: pathlib.Path) -> tuple[Question, dict[str, Any]]:
-    """Return the question and the options of ``design``."""
-    _checked(written)
     aim = written.get("minimise", "training_days")
     if aim not in AIMS:
         raise unknown("minimise", aim, "aim", AIMS)
     name = written.get("estimator", training.name)
     if name not in ESTIMATORS:
         raise unknown("estimator", name, "estimator of a training step", ESTIMATORS)
-    estimator = ESTIMATORS[name]
-    settings = plan_and_set(written, estimator)
-    question = read_question(written, path.parent, estimator, settings, {})
-    prices = dict(_paths(written.get("price", {})))
-    machine = beside(path.parent, written.get("system", ""))
-    options: dict[str, Any] = {
-        key: written[key] for key in ("budget", "fixed", "starts") if key in written
-    }
-    options |= {"minimise": "training_days", "times_cost": AIMS[aim]}
-    options |= {
-        "bounds": dict(_paths(written.get("bounds", {}))),
-        "where": written.get("where", ""),
-    }
-    return question, options | {"prices": _of_labels(prices, machine, question.inputs.system)}
+    settings = plan_and_set(written, ESTIMATORS[name])
+    question = read_question(written, path.parent, ESTIMATORS[name], settings, {})
+    prices = dict(_paths(written["price"]))
+    machine = beside(path.parent, written["system"])
+    options = {key: written[key] for key in ("budget", "fixed", "starts") if key in written}
+    return (
+        written,
+        question,
+        options
+        | {
+            "minimise": "training_days",
+            "times_cost": AIMS[aim],
+            "bounds": dict(_paths(written.get("bounds", {}))),
+            "where": written.get("where", ""),
+            "prices": _of_labels(prices, machine, question.inputs.system),
+        },
+    )
 
 
 def _of_labels(prices: dict[str, Any], name: str, machine: System) -> dict[str, Any]:

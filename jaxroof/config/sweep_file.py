@@ -12,7 +12,7 @@ import xarray as xr
 
 from jaxroof.analyses.one_plan import layers
 from jaxroof.catalog.lookup import system
-from jaxroof.config.toml_reader import axes, beside, errors_in_file, flat, load, once, typed
+from jaxroof.config.toml_reader import axes, beside, flat, load, once, typed
 from jaxroof.engine.details import detail
 from jaxroof.engine.grid.axes import paths_of
 from jaxroof.engine.grid.chunks import Progress
@@ -24,7 +24,7 @@ from jaxroof.engine.runs.cluster import Cluster, check_cluster, finished_chunks
 from jaxroof.engine.runs.dry_run import DryRun, dry_run, estimated, thinned, thinned_lengths
 from jaxroof.engine.runs.job import SweepJob, check_whole, sweep_job
 from jaxroof.engine.sensitivity.elasticities import elasticities
-from jaxroof.errors import InputError, refusal, shown, unknown
+from jaxroof.errors import InputError, errors_in, refusal, shown, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.plugins import estimator_of
 from jaxroof.estimators.published.step import published
@@ -67,7 +67,7 @@ def read_sweep(path: str | os.PathLike[str], trust: bool = False) -> Sweep:
 
     ``trust`` lets it name an estimator in a module beside it, whose code is then run.
     """
-    with errors_in_file(path):
+    with errors_in(path):
         written, where = load(path), pathlib.Path(path)
         if written.get("estimator") == training.name and written.get("answer") == "stages":
             return _stages(written, where.parent)
@@ -76,15 +76,15 @@ def read_sweep(path: str | os.PathLike[str], trust: bool = False) -> Sweep:
 
 def _sweep(written: dict[str, Any], path: pathlib.Path, trust: bool) -> Sweep:
     _known_keys(written)
-    with errors_in_file("estimator"):
+    with errors_in("estimator"):
         estimator = estimator_of(written.get("estimator", training.name), path.parent, trust)
     varied = axes(written.get("axes", {}), folder=path.parent)
     settings = plan_and_set(written, estimator)
-    placement = settings.pop("placement", None)
-    typed("plan", {} if placement is None else {"placement": placement}, {"placement": str})
-    degrees = {path for path in settings if path.startswith("plan.")}
-    moved = any(path.startswith("plan.") for path in paths_of(varied))
-    own = estimator.plan is not None and bool(degrees or (moved and placement is not None))
+    placed = {key: settings.pop(key) for key in ("placement",) if settings.get(key) is not None}
+    typed("plan", placed, {"placement": str})
+    moved = placed and any(path.startswith("plan.") for path in paths_of(varied))
+    degrees = any(path.startswith("plan.") for path in settings)
+    own = estimator.plan is not None and bool(degrees or moved)
     searched = estimator.candidates is not None and not own
     if own:  # other degrees are 1, a missing placement stays open
         fields = dataclasses.fields(estimator.plan)  # type: ignore[arg-type]
@@ -94,11 +94,10 @@ def _sweep(written: dict[str, Any], path: pathlib.Path, trust: bool) -> Sweep:
     if searched:
         check_no_plan(estimator, varied)
     question = read_question(written, path.parent, estimator, settings, varied)
-    options = _options(written, answer, searched, own) | written.get("elasticities", {})
-    if searched and placement is not None:
+    options = _options(written, answer, searched, own) | written.get("elasticities", {}) | placed
+    if searched and placed:
         what = "the search chooses it; expected degrees of your own beside"
         raise refusal("plan.placement", what)
-    options |= {} if placement is None else {"placement": placement}
     title, picture = written.get("title", path.stem), written.get("picture", "")
     return Sweep(title, answer, options, question, searched, picture)
 
@@ -216,24 +215,23 @@ def _stages(written: Mapping[str, Any], folder: pathlib.Path) -> Sweep:
     plan, settings = dict(written.get("plan", {})), dict(written.get("set", {}))
     varied = axes(written.get("axes", {}), folder=folder)
     for key, values in varied.items():
-        what = "fields that move together; expected one field an axis"
-        if isinstance(values, Mapping) or length_of(values) < 1:
-            empty = "an empty axis; expected at least one value"
-            what = what if isinstance(values, Mapping) else empty
+        if isinstance(values, Mapping):
+            what = "fields that move together; expected one field an axis"
+            raise refusal(f"axes.{key or shown(key)}", what)
+        if length_of(values) < 1:
+            what = "an empty axis; expected at least one value"
             raise refusal(f"axes.{key or shown(key)}", what)
     sizes = {name: plan.pop(name) for name in OF_THE_BATCH if name in plan}
     once(settings, "in plan", sizes, *sizes)
-    settings |= sizes
-    records = {key: beside(folder, written[key]) for key in RECORDS if key in written}
+    settings |= sizes | {key: beside(folder, written[key]) for key in RECORDS if key in written}
     for name in (*RECORDS, "global_batch"):
-        there = name in records or name in settings
-        if there and name in varied:
+        if name in settings and name in varied:
             raise refusal(f"axes.{name}", "given beside the axes too; expected it once")
-        if not there and name not in varied:
+        if name not in settings and name not in varied:
             place = "in plan or the axes" if name == "global_batch" else "or an axis of names"
             raise refusal(name, f"missing; expected it {place}")
-    asked = {name: records.get(name) for name in RECORDS} | {"plan": plan, "axes": varied}
-    asked |= {"global_batch": settings.pop("global_batch", None), "settings": settings}
+    apart = {name: settings.pop(name, None) for name in (*RECORDS, "global_batch")}
+    asked = {**apart, "plan": plan, "axes": varied, "settings": settings}
     return Sweep(written.get("title", "Memory by stage"), "stages", asked)
 
 
@@ -271,14 +269,14 @@ def run(
         what = "a search or a table; expected none of them"
         what = what if grows else "a .zarr file alone; expected one as the output"
         raise InputError(f"chunk and overwrite: of {what}")
-    with errors_in_file(path):
+    with errors_in(path):
         asked = _job(sweep) if sweep.answer in JOBS else None
     if grows and asked is not None and output is not None:
         here = os.path.abspath(path), trust
         others = partial(finished_chunks, cluster, (job_of_file, here)) if cluster else None
         more: dict[str, Any] = {"chunk": chunk, "overwrite": overwrite, "progress": progress}
         return long_sweep(asked, output, elsewhere=others, **more)
-    with errors_in_file(path):
+    with errors_in(path):
         if asked is not None:
             check_whole(asked, output)
         data = _whole(sweep) if asked is None else evaluate_sweep(asked, progress)
@@ -301,10 +299,10 @@ def would_take(
     if output is not None:
         check_writable(output)
     sweep = read_sweep(path, trust)
-    with errors_in_file(path):
+    with errors_in(path):
         if sweep.answer in JOBS:
             return dry_run(_job(sweep), output, chunk)
-        lengths = lengths_of(sweep)
+        lengths = _lengths(sweep)
 
         def sampled(count: int, executor: str | None) -> tuple[int, xr.Dataset]:
             return math.prod(thinned_lengths([*lengths.values()], count)), _whole(sweep, count)
@@ -312,7 +310,7 @@ def would_take(
         return estimated(lengths, sampled)
 
 
-def lengths_of(sweep: Sweep) -> dict[str, int]:
+def _lengths(sweep: Sweep) -> dict[str, int]:
     """Return how many values each axis of a sweep has."""
     if sweep.question is None:
         return {key: length_of(values) for key, values in sweep.options["axes"].items()}
@@ -325,12 +323,12 @@ def _whole(sweep: Sweep, count: int | None = None) -> xr.Dataset:
     if asked is None:
         from jaxroof.analyses.fit import fit_stages  # of no other file
 
-        axes = options["axes"]
+        every = options["axes"]
         if count is not None:
-            some = thinned_lengths([*lengths_of(sweep).values()], count)
-            pairs = zip(axes.items(), some, strict=True)
-            axes = {key: thinned_values(values, length) for (key, values), length in pairs}
-        data = fit_stages(**{**options, "axes": axes})
+            some = thinned_lengths([*_lengths(sweep).values()], count)
+            pairs = zip(every.items(), some, strict=True)
+            every = {key: thinned_values(values, length) for (key, values), length in pairs}
+        data = fit_stages(**{**options, "axes": every})
         names = {name: options[name] for name in RECORDS if options[name] is not None}
         return data.assign_attrs({**names, "title": sweep.title})
     if sweep.answer == "elasticities":
@@ -347,19 +345,16 @@ def _whole(sweep: Sweep, count: int | None = None) -> xr.Dataset:
 def job_of_file(path: str, trust: bool) -> SweepJob:
     """Return the checked sweep of a file, as another process builds it."""
     sweep = read_sweep(path, trust)
-    with errors_in_file(path):
+    with errors_in(path):
         return _job(sweep)
 
 
 def _job(sweep: Sweep) -> SweepJob:
     """Return the checked sweep of a search, a table or every plan."""
     assert sweep.question is not None
-    way: dict[str, Any] = {
-        "searched": sweep.searched,
-        "plans": sweep.answer == "plans",
-        "about": _about(sweep),
-    }
-    return sweep_job(sweep.question.estimator, sweep.question, **way, **sweep.options)
+    way: Any = {"searched": sweep.searched, "plans": sweep.answer == "plans"}
+    of = sweep.question.estimator
+    return sweep_job(of, sweep.question, about=_about(sweep), **way, **sweep.options)
 
 
 def _about(sweep: Sweep) -> Mapping[str, str]:

@@ -1,6 +1,5 @@
 """Reading TOML files: load them, check keys and types, and read axes and uncertain inputs."""
 
-import contextlib
 import os
 import pathlib
 import re
@@ -10,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jaxroof.engine.grid.spacing import Between, Spacing, Values
-from jaxroof.errors import InputError, NoAnswer, refusal, shown, unknown
+from jaxroof.errors import InputError, errors_in, refusal, shown, unknown
 
 SPACING_KEYS = {
     "from": (int, float, str), "to": (int, float, str), "count": int, "spacing": str,
@@ -22,16 +21,6 @@ WORDS = {
     int: "a whole number", str: "a text", bool: "true or false", list: "a list", dict: "a table"
 }  # fmt: skip
 _COMMANDS = re.compile(r"[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f-\x9f]")  # of a terminal
-
-
-@contextlib.contextmanager
-def errors_in_file(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Put the file's name in front of every InputError of the block."""
-    try:
-        yield
-    except InputError as error:
-        kind = NoAnswer if isinstance(error, NoAnswer) else InputError
-        raise kind(f"{os.fspath(path)}: {error}") from error
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -144,7 +133,7 @@ def typed(
 
 def read_uncertain(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the contents of a table of uncertain inputs, as arguments of ``uncertain``."""
-    with errors_in_file(path):
+    with errors_in(path):
         written = load(path)
         typed("", written, UNCERTAIN, "key of a table of uncertain inputs")
         if not written.get("distributions"):

@@ -6,14 +6,14 @@ import functools
 import math
 import pathlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from jaxroof.engine.grid.question import long_names, resolve
 from jaxroof.engine.runs.row_stream import RowChunk, RowGroup, joined
-from jaxroof.errors import InputError, refusal, shown, unknown
+from jaxroof.errors import InputError, errors_in, refusal, shown, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.training.precision import PRECISION
 from jaxroof.records import checked_values, is_quantity, number_of
@@ -377,20 +377,11 @@ def row_problem(
     if not dataclasses.is_dataclass(estimator.inputs):
         what = "its inputs are no record; expected an estimator of one"
         raise refusal(estimator.name, what)
-    with _led(head):
+    with errors_in(head):
         columns = read_columns(estimator, headings)
-    with _led("--set"):
+    with errors_in("--set"):
         given = shared_of(estimator, shared, columns)
-    with _led(where):
+    with errors_in(where):
         check_complete(estimator, columns, given)
     names = {path: functools.cache(beside(read)) for path, read in estimator.names.items()}
     return RowProblem(dataclasses.replace(estimator, names=names), columns, given)
-
-
-@contextlib.contextmanager
-def _led(where: str) -> Iterator[None]:
-    """Prefix every error raised in the block with its location."""
-    try:
-        yield
-    except InputError as error:
-        raise refusal(where, str(error)) from error

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from jaxroof.cli.options import Command
-from jaxroof.errors import refusal
+from jaxroof.errors import errors_in, refusal
 
 
 @click.command(
@@ -29,7 +29,6 @@ def command(file: str) -> int:
     """
     from jaxroof.cli import deliver
     from jaxroof.cli.progress import working
-    from jaxroof.config.toml_reader import errors_in_file
     from jaxroof.io.formats import CSV, errors_of_contents, read_stamped
     from jaxroof.io.history import ARGUMENTS
     from jaxroof.io.stored_format import QUESTION, RESULTS, checksums
@@ -41,7 +40,7 @@ def command(file: str) -> int:
     data, stamps = read_stamped(file)
     with (
         errors_of_contents(file),
-        errors_in_file(file),
+        errors_in(file),
         working("answering the question of the file again"),
     ):
         check_memory("its results", 2.0 * data.nbytes, "expected a smaller file")

@@ -6,7 +6,7 @@ import click
 
 from jaxroof.cli import types
 from jaxroof.cli.options import Command, shared
-from jaxroof.errors import InputError, refusal, unknown
+from jaxroof.errors import InputError, errors_in, refusal, unknown
 
 # results by which plans of training can be ranked: in the order of the step time, and the memory
 TIME = ("step_time", "throughput", "tokens_per_second", "mfu", "training_days")
@@ -219,7 +219,7 @@ def _uncertain(
 
     from jaxroof.cli import deliver
     from jaxroof.cli.progress import working
-    from jaxroof.config.toml_reader import errors_in_file, read_uncertain
+    from jaxroof.config.toml_reader import read_uncertain
     from jaxroof.engine.runs.dry_run import dry_run_of_draws
     from jaxroof.engine.search.problem import check_search
     from jaxroof.engine.search.search import search
@@ -237,10 +237,10 @@ def _uncertain(
     else:
         given |= {"settings": first}
     if dry_run:
-        with errors_in_file(file):
+        with errors_in(file):
             would = partial(dry_run_of_draws, asked.of, None, **written, **given)
             return deliver.print_dry_run(would)
-    with errors_in_file(file), working("searching all plans in every draw"):
+    with errors_in(file), working("searching all plans in every draw"):
         data = uncertain(asked.of, None, top=max(top, 10), **written, **given)
     aim = str(data.attrs["objective"]).replace("_", " ")
     draws = f"{data.sizes['draw']:,} draws of what is uncertain"

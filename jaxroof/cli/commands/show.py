@@ -9,7 +9,7 @@ import click
 
 from jaxroof.cli import completion
 from jaxroof.cli.printing import entry_rows, print_entries, print_wrapped
-from jaxroof.errors import refusal
+from jaxroof.errors import errors_in, refusal
 
 QUESTIONS = {"distributions", "price", "bounds", "minimise"}  # keys of files that ask something
 QUESTIONS |= {"model", "system", "estimator", "plan", "axes", "inputs", "search", "answer"}
@@ -92,11 +92,11 @@ def _file(path: str) -> None:
     from jaxroof import catalog
     from jaxroof.catalog import lookup
     from jaxroof.catalog.needs import ALWAYS, lacking, refuse
-    from jaxroof.config.toml_reader import errors_in_file, load
+    from jaxroof.config.toml_reader import load
 
     kind = "architectures"
     if path.endswith(".toml"):
-        with errors_in_file(path):
+        with errors_in(path):
             written = load(path)
         if QUESTIONS & set(written):
             said = "a question, not an entry; expected jaxroof run, design or search --uncertain"
@@ -126,7 +126,7 @@ def _kind_of_entry(path: str, written: Mapping[str, Any], above: tuple[str, ...]
     from jaxroof.catalog.architecture import Architecture
     from jaxroof.catalog.models import Mlp, Model
     from jaxroof.catalog.system import System
-    from jaxroof.config.toml_reader import errors_in_file, load
+    from jaxroof.config.toml_reader import load
     from jaxroof.records import units
 
     records = {"models": Model, "systems": System, "mlps": Mlp, "architectures": Architecture}
@@ -135,7 +135,7 @@ def _kind_of_entry(path: str, written: Mapping[str, Any], above: tuple[str, ...]
         return "architectures"
     if isinstance(base, str) and base.endswith(".toml") and base not in above:
         beside = os.path.join(os.path.dirname(path), base)
-        with errors_in_file(f"{path}: base: {base}"):
+        with errors_in(f"{path}: base: {base}"):
             return _kind_of_entry(beside, load(beside), (*above, base))
     for kind in records:
         if base in catalog.names(kind):
