@@ -85,7 +85,9 @@ def _close(machine: OneMachine, best: xr.Dataset) -> Whole:
 
 
 def of_sizes(
-    sizes: Sequence[int], ask: Callable[[int], xr.Dataset], refused: type[Exception]
+    sizes: Sequence[int],
+    ask: Callable[[int], xr.Dataset],
+    refused: tuple[type[Exception], ...] = (),
 ) -> xr.Dataset | None:
     """Return the plans of each number of accelerators in one Dataset; None if there are none.
 

@@ -147,7 +147,10 @@ def settings_of(
     options = [opt for one in command.params for opt in one.opts if opt in FIELDS]
     given = {**{FIELDS[option]: option for option in options}, **elsewhere}
     free = None if margin is None else f"{1.0 - margin:.12g}"
-    own = {"model.sequence": ("--sequence", sequence), "sequence": ("--sequence", sequence)}
+    own: dict[str, Any] = {
+        "model.sequence": ("--sequence", sequence),
+        "sequence": ("--sequence", sequence),
+    }
     own |= {"system.hbm_usable": ("--margin", free), "split": ("--split", split)}
     given |= {path: option for path, (option, value) in own.items() if value is not None}
     found: dict[str, Any] = dict(types.parse_pairs("--set", sets))

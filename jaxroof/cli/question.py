@@ -43,7 +43,7 @@ def machine(estimator: str, name: str | None, number_format: str | None) -> Any:
     """Return a system: of the study with the peak of a number format, of others its name."""
     if estimator == "training" and number_format is not None:
         raise refusal("--format", "of the study alone; expected --set precision=NAME")
-    return name if number_format is None else system(name, number_format)
+    return name if number_format is None or name is None else system(name, number_format)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -125,6 +125,7 @@ def plan_settings(
     nowhere is placed best. A batch that any schedule of the plan can run stands for a missing one.
     Raises: InputError for a text that is not a plan, and for the first rule that it breaks.
     """
+    assert of.plan is not None
     given = parse_plan("--plan", text, of.plan, of.short_names)
     whole, missing = dict(given), {"global_batch": _batch(given)}
     if of is published:

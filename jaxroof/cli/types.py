@@ -13,7 +13,7 @@ from jaxroof.units import parse
 _THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(,[0-9]{3})+")  # as results print a number: 16,384
 
 
-class Read(click.ParamType):
+class Read(click.ParamType):  # type: ignore[type-arg]  # which older versions lack
     """A type of options: a function from an option's name and its text to a value.
 
     A value that a file holds, or that was read before, is read again.

@@ -125,7 +125,11 @@ def _measured(estimator: str, file: str, output: str | None, schema: str, chip: 
             strict=True,
         )
         lines = views.csv_lines(
-            {**cells, **views.added(views.MEMORY, peak), **views.added(views.STEPS, step)}
+            {
+                **{str(name): cell for name, cell in cells.items()},
+                **views.added(views.MEMORY, peak),
+                **views.added(views.STEPS, step),
+            }
             for cells, (_, peak), (_, step) in every
         )
         with replace_file(output) as name, open(name, "w", encoding="utf-8", newline="") as out:

@@ -103,7 +103,7 @@ def command(
         "global_batch": batch,
     }
     settings |= settings_of(**options, gpus="--plan")
-    how = {"chunks": chunks, "sends": sends, "first": first, "last": last}
+    how: dict[str, Any] = {"chunks": chunks, "sends": sends, "first": first, "last": last}
     how = {name: value for name, value in how.items() if value is not None}
     settings, given = plan_settings(of, plan_text, settings)
     if given.get("pipeline", 1) < 2:

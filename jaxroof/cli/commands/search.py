@@ -97,7 +97,8 @@ def _legal(
         sized = {} if size is None else {"gpus": size}
         return legal_plans(asked.of, **given, settings={**sized, **asked.settings})
 
-    data = best(None) if asked.gpus is None else of_sizes(asked.gpus, best, ())
+    data = best(None) if asked.gpus is None else of_sizes(asked.gpus, best)
+    assert data is not None
     batch = "" if asked.batch is None else f", batch {asked.batch:,}"
     data.attrs["title"] = f"{asked.words}{batch}"
     _deliver(data, output)
@@ -156,7 +157,7 @@ def _training(
         return fastest_plans(gpus=asked.gpus[0], **{**question, "global_batch": other})
 
     with working("weighing every legal plan"):
-        data = of_sizes(asked.gpus, fastest, NoPlanFits)
+        data = of_sizes(asked.gpus, fastest, (NoPlanFits,))
         if data is None:
             return _leanest(asked, _of_memory(question), top, mine, output)
         if len(asked.gpus) == 1 and (near := better_batch(data, asked.batch, beside)) is not None:
@@ -193,7 +194,8 @@ def _leanest(
         return least_memory(gpus=size, top=top, own=mine, **question)
 
     with working("weighing the memory of every legal plan"):
-        data = of_sizes(asked.gpus, leanest, ())
+        data = of_sizes(asked.gpus, leanest)
+    assert data is not None
     _deliver(data, output)
     return 0 if bool(data.feasible.any()) else 1
 

@@ -43,10 +43,12 @@ def staircase(data: xr.Dataset, days: float | None = None) -> Figure:
 
     Each value of a further dimension, or of the coordinates of the steps (as ``pareto`` gives
     them), makes a staircase. Lines stand at the capacity of the machine searched and of real
-    accelerators; ``days`` draws the step time that takes so long.
+    accelerators; ``days``, or those asked for, draw the step time that takes so long.
     Raises: InputError where the data lack steps or have none, or days are asked for and not there.
     """
     need, aim = need_of(data), objective_of(data)
+    if days is None and "most_days" in data.attrs:
+        days = float(data.attrs["most_days"])
     choose.check_has(data, PICTURE, (need, aim), ("step_number",))
     kept = data.squeeze([d for d, n in data.sizes.items() if n == 1 and d != "step_number"])
     dims = [str(dim) for dim in kept.sizes if dim != "step_number"]

@@ -21,7 +21,8 @@ def launch_said(data: xr.Dataset) -> Iterator[Said]:
     if LAUNCH not in data.attrs:
         return
     launch = launch_of(data, str(data.attrs[LAUNCH]))
-    lines, line = [], ""
+    lines: list[str] = []
+    line = ""
     for option in launch.options:
         if line and len(line) + len(option) >= WIDE:
             lines, line = [*lines, f"{line} \\"], ""
@@ -35,7 +36,7 @@ def launch_said(data: xr.Dataset) -> Iterator[Said]:
 def launch_of(data: xr.Dataset, name: str) -> Launch:
     """Return the first plan of a search as options of a software."""
     inputs, recipe = question_of(data)
-    plan = {field: float(data[field][0]) for field in data.data_vars if _is_field(data, field)}
+    plan = {str(field): float(data[field][0]) for field in data.data_vars if _is_field(data, field)}
     model, chunks = inputs.model, plan["pipeline"] * plan["interleave"]
     each, first, last = map(float, alike_chunks(model.layers, model.mtp_layers, chunks))
     layers = [each] * int(chunks)
