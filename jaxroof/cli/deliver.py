@@ -5,6 +5,7 @@ import os
 import pathlib
 import sys
 from collections.abc import Callable, Collection, Iterable
+from typing import Any
 
 import click
 import xarray as xr
@@ -15,12 +16,10 @@ from rich.text import Text
 from jaxroof.cli.options import DETAIL
 from jaxroof.cli.printing import print_entries
 from jaxroof.cli.progress import working
-from jaxroof.engine.runs.dry_run import DryRun
 from jaxroof.errors import InputError, printable, shown
 from jaxroof.io.formats import WRITERS, check_writable, json_text, write
 from jaxroof.limits import disk_limit, memory_limit
 from jaxroof.views.answers import answer, picture
-from jaxroof.views.text.dry_run import dry_run_rows
 from jaxroof.views.text.layout import wrapped
 from jaxroof.views.text.said import Detail, Page, Said
 
@@ -134,8 +133,10 @@ def report_written(output: str | None) -> None:
         print(f"wrote {output}", file=sys.stderr)
 
 
-def print_dry_run(asked: Callable[[], DryRun], output: str | None = None) -> int:
+def print_dry_run(asked: Callable[[], Any], output: str | None = None) -> int:
     """Print what a question would take; return 2 where it would be refused."""
+    from jaxroof.views.text.dry_run import dry_run_rows
+
     with working("timing a sample of the points"):
         found = asked()
     disk = None if output is None else disk_limit(pathlib.Path(output).parent)

@@ -19,7 +19,6 @@ from jaxroof.engine.search.plan_text import parse_plan, plan_items
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimator import Estimator
-from jaxroof.estimators.plugins import estimator_of
 from jaxroof.estimators.published.legality import broken_words
 from jaxroof.estimators.published.step import published
 from jaxroof.estimators.training.step import training
@@ -33,6 +32,8 @@ def step(name: str, own: bool = False) -> Estimator:
     Raises: InputError for another name, with the nearest.
     """
     if own and ":" in name:
+        from jaxroof.estimators.plugins import estimator_of
+
         return estimator_of(name, pathlib.Path.cwd(), trust=True)
     if name not in STEPS:
         raise unknown("--estimator", name, "estimator of a training step", STEPS)

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import xarray as xr
 
-from jaxroof.analyses.one_plan import question_of
 from jaxroof.catalog.launch_options import Launch, launch_options
 from jaxroof.errors import listing
 from jaxroof.estimators.training.recipe import Module, modules_of
@@ -35,6 +34,8 @@ def launch_said(data: xr.Dataset) -> Iterator[Said]:
 
 def launch_of(data: xr.Dataset, name: str) -> Launch:
     """Return the first plan of a search as options of a software."""
+    from jaxroof.analyses.one_plan import question_of  # and what no other answer needs
+
     inputs, recipe = question_of(data)
     plan = {str(field): float(data[field][0]) for field in data.data_vars if _is_field(data, field)}
     model, chunks = inputs.model, plan["pipeline"] * plan["interleave"]
