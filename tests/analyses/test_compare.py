@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import refused
 
 import jaxroof as jr
 from jaxroof.analyses.compare import contender
@@ -76,9 +77,7 @@ BAD = [
 
 @pytest.mark.parametrize(("asked", "said"), BAD)
 def test_bad_contenders_are_refused(asked: dict[str, Any], said: str) -> None:
-    with pytest.raises(jr.InputError) as raised:
-        jr.compare(**{**ASKED, **asked})
-    assert said in str(raised.value)
+    assert said in refused(jr.compare, **{**ASKED, **asked})
 
 
 def test_a_system_without_a_step_time_is_told_beside_the_others() -> None:

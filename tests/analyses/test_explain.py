@@ -13,28 +13,22 @@ import xarray as xr
 import jaxroof as jr
 from jaxroof.analyses.explain import (
     Explanation,
-    Task,
     explain,
     explanation_of,
-    limit_turns,
     limits_of,
-    plans_at,
 )
 from jaxroof.analyses.result_metadata import resources, shares
 from jaxroof.engine.grid.dataset import roles
 from jaxroof.engine.sensitivity import switches
 from jaxroof.engine.sensitivity.derivatives import slopes
 from jaxroof.engine.sensitivity.elasticities import default_parameters
-from jaxroof.errors import InputError
 from jaxroof.estimators.published.details import layer_reports
 from jaxroof.records import checked, get_at, replace_at
 from jaxroof.views import plots
-from jaxroof.views.plots.tornado import COLOURS
 from jaxroof.views.text.explain import (
     explain_sentences,
     parameter_rows,
     percent,
-    range_words,
     slopes_table,
     with_capacity,
 )
@@ -109,22 +103,6 @@ def test_a_second_more_of_latency_is_a_second_more_of_the_step():
     assert row[list(KNOWN.limits).index("latency")] == pytest.approx(20e-6 * runs, rel=1e-12)
 
 
-def test_columns_of_inputs_are_points():
-    asked = inputs(PLANS["1d"])
-    some = replace_at(asked, "system.hbm_bandwidth", asked.system.hbm_bandwidth * np.ones(3))
-    *_, one = limits_of(jr.published, asked, jr.Recipe())
-    *_, several = limits_of(jr.published, some, jr.Recipe())
-    assert one.shape[0] == 1
-    np.testing.assert_allclose(several, np.repeat(one, 3, axis=0), rtol=1e-13)
-
-
-def test_every_rate_and_latency_of_the_machine_is_of_a_resource():
-    for path in default_parameters(jr.published, inputs()):
-        assert path in KNOWN.of, path
-    assert set(KNOWN.signs) <= set(KNOWN.of)
-    assert set(map(KNOWN.of.get, KNOWN.signs)) == set(KNOWN.limits)
-
-
 # ---- One explanation ----------------------------------------------------------------------------
 
 
@@ -143,15 +121,6 @@ def binding_at(path: str, factor: float) -> str:
     return list(KNOWN.limits)[int(seconds[0].sum(axis=0).argmax())]
 
 
-def test_the_best_plan_is_the_one_that_a_search_finds():
-    asked = best_at("system.nics", 1.0)
-    for field in jr.published.plan_fields:
-        assert float(found().best[field]) == float(getattr(asked.plan, field))
-    step = float(found().best.step_time)
-    assert step == pytest.approx(float(jr.published.evaluate(asked).step_time), rel=1e-12)
-    assert sum(found().limits.values()) == pytest.approx(step, rel=1e-12)
-
-
 def test_what_binds_changes_where_it_is_said_to():
     turns, first = found().turns, next(iter(found().limits))
     assert turns.sizes["turn"] >= 2
@@ -162,40 +131,6 @@ def test_what_binds_changes_where_it_is_said_to():
         assert binding_at(path, at / beyond) == first
         assert binding_at(path, at * beyond) == str(turn.turn_limit.values)
         assert float(turn.turn_value) == pytest.approx(at * float(get_at(inputs(), path)))
-
-
-def test_plans_between_switches_are_those_that_took_over_last():
-    columns = {f: np.arange(10.0, 14.0) for f in jr.published.plan_fields}
-    moved = xr.Dataset(
-        {
-            "switch_parameter": ("switch", ["p", "p", "p", "q"]),
-            "switch_factor": ("switch", [1.5, 0.5, 3.0, 1.1]),
-            "switch_order": ("switch", [1, 1, 2, 1]),
-            **{f"switch_{f}": ("switch", column) for f, column in columns.items()},
-        }
-    )
-    asked = inputs(PLANS["1d"])
-    plans = plans_at(asked, moved, "p", np.array([0.2, 0.5, 0.9, 1.0, 1.2, 1.5, 2.0, 8.0]))
-    assert plans["data"].tolist() == [11, 11, 8, 8, 8, 10, 10, 12]
-    assert plans_at(asked, moved, "r", np.array([0.2, 8.0]))["data"].tolist() == [8, 8]
-
-
-def test_a_limit_that_binds_for_a_thousandth_before_a_switch_is_found(monkeypatch):
-    path, short = "system.hbm_bandwidth", (0.4431, 0.4436)
-    moved = xr.Dataset(
-        {"switch_parameter": ("switch", [path, path]), "switch_factor": ("switch", [short[0], 3.0])}
-    ).assign_coords(factor=[1 / 16, 1.0, 16.0], parameter=[path])
-
-    def tops(*asked):
-        (*_, ways) = asked
-        inside = [(way.factors > short[0]) & (way.factors < short[1]) for way in ways]
-        return [np.where(some, 1, 0) for some in inside]
-
-    monkeypatch.setattr("jaxroof.analyses.explain._tops", tops)
-    task = Task(jr.published, inputs(), jr.Recipe(), KNOWN)
-    turns = limit_turns(task, inputs(), moved, np.array([1.0, 0.0]), there=True)
-    assert turns.turn_factor.values == pytest.approx([short[1]], rel=1e-4)
-    assert turns.turn_limit.values.tolist() == [list(KNOWN.limits)[1]]
 
 
 def test_sentences_say_which_resource_binds_by_how_much_and_where_that_changes():
@@ -222,29 +157,12 @@ def test_what_one_percent_buys_is_told_by_the_side_that_it_is_on():
     assert f"1 % more compute makes the step {percent((0.25 - vector) / 100)} shorter" in binds
 
 
-def test_a_step_of_the_staircase_close_by_is_told_apart_from_today_s():
-    steps = found().steps.copy(deep=True)
-    here, above = (int(np.flatnonzero(steps.place == place)[0]) for place in (0, 1))
-    own = float(steps["value"][here] - steps.change[here])
-    steps["value"][above], steps["change"][above] = own + 129e6, 129e6
-    steps["value"][here], steps["change"][here] = own, 0.0
-    *_, capacity, _ = explain_sentences(dataclasses.replace(found(), steps=steps))
-    assert "buys nothing until 141.1 GB (+129 MB), where" in capacity
-    assert "Any less makes the step" in capacity
-
-
 def test_a_plan_that_ties_where_its_reign_ends_is_not_said_to_save_nothing():
     moved = found().response.copy(deep=True)
     moved["switch_gain"][:] = 0.0
     *_, nearest = explain_sentences(dataclasses.replace(found(), response=moved))
     assert "It is as fast as this one" in nearest
     assert " 0 %" not in nearest
-
-
-def test_a_short_reign_has_ends_that_read_apart():
-    row = xr.Dataset({"switch_factor": 0.11142, "switch_until": 0.11138})
-    assert range_words(row) == ("0.11142", "0.11138")
-    assert range_words(row.assign(switch_until=0.0625)) == ("0.111", "0.0625")
 
 
 def test_bars_are_drawn_the_largest_first_and_ties_to_both_sides():
@@ -336,55 +254,6 @@ def test_a_tornado_has_a_bar_to_either_side_of_what_changes(jaxroof):
     axes = plots.draw(found().elasticities).axes[0]
     widest = max(abs(bar.get_width()) for bar in axes.patches)
     assert widest == pytest.approx(float(np.abs(found().elasticities.elasticity).max()), rel=1e-9)
-
-
-def test_a_map_shows_which_resource_binds_and_where_the_plan_changes():
-    """Two fields of a machine, of which one binds below the diagonal and the other above it."""
-    hbm, flops = np.geomspace(1e12, 8e12, 4), np.geomspace(1e14, 8e14, 4)
-    half = np.where(np.arange(4)[:, None] > np.arange(4), -0.7, -0.3)
-    plan = np.where(np.arange(4) > 1, 2, 1) * np.ones((4, 1), int)
-    data = xr.Dataset(
-        {
-            "elasticity": (
-                ("hbm_bandwidth", "matrix_flops", "parameter"),
-                np.stack([half, -1.0 - half], axis=-1),
-            ),
-            "step_time": (("hbm_bandwidth", "matrix_flops"), np.ones((4, 4))),
-            "feasible": (("hbm_bandwidth", "matrix_flops"), np.ones((4, 4), bool)),
-            "tensor": (("hbm_bandwidth", "matrix_flops"), plan),
-            "pipeline": (("hbm_bandwidth", "matrix_flops"), plan),
-        },
-        {
-            "hbm_bandwidth": ("hbm_bandwidth", hbm, {"units": "B/s"}),
-            "matrix_flops": ("matrix_flops", flops, {"units": "FLOP/s"}),
-            "parameter": ["system.matrix_flops", "system.hbm_bandwidth"],
-        },
-        {"roles": json.dumps(roles(jr.published, inputs(), jr.Recipe()))},
-    )
-    made = plots.draw(data)
-    drawn_map, lines = made.axes[0].collections
-    assert sorted(set(drawn_map.get_array().ravel().tolist())) == [0.0, 1.0]
-    assert len(lines.get_segments()) == 4
-    said = {text.get_text() for text in made.legends[0].get_texts()}
-    assert {one for one in said if "plan" not in one} == {
-        KNOWN.limits["compute"],
-        KNOWN.limits["hbm"],
-    }
-    with pytest.raises(InputError, match="needs two axes of numbers"):
-        plots.draw(data.isel(hbm_bandwidth=0), "binds")
-
-
-def test_resources_have_colours_of_their_own():
-    assert set(KNOWN.limits) < set(COLOURS)
-    assert len(set(COLOURS.values())) == len(COLOURS)
-
-
-def test_an_explanation_prints_as_one_line_of_shares():
-    said = repr(found())
-    shares = [float(share) for share in re.findall(r" (\d\.\d+)", said)]
-    assert said.startswith("Explanation(limits by share: ")
-    assert sum(shares) == pytest.approx(1.0, abs=0.01)
-    assert "\n" not in said
 
 
 def test_what_is_left_open_is_said(jaxroof, monkeypatch):

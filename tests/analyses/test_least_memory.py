@@ -116,17 +116,12 @@ def test_a_plan_of_ones_own_has_a_place() -> None:
 
 
 WRONG = [
-    (
-        {"own": "tp=3"},
-        r"^mine: tp=3: not legal .tensor degrees .* has 32 heads; expected tp=2",
-    ),
+    ({"own": "tp=3"}, r"^mine: tp=3: not legal .tensor degrees .* has 32 heads; expected tp=2"),
     ({"own": "tp<=2"}, r"^mine: tp<: no such plan field. Did you mean 'tp'"),
     ({"own": "tp=2,pp=2,cp=3"}, r"^mine: tp=2, cp=3: not legal"),
     ({"own": "zero=4"}, r"^mine: zero: expected whole numbers from 0 to 3"),
-    (
-        {"own": "tp 2", "where": "tp=1"},
-        r"^mine: tp 2: none of the .* legal plans that --where leaves",
-    ),
+    ({"own": "tp 2", "where": "tp=1"},
+     r"^mine: tp 2: none of the .* legal plans that --where leaves"),
     ({"where": "tq<=2"}, r"^where: tq: no such plan field"),
     ({"gpus": 2.5}, r"^gpus: expected a whole number"),
     ({"gpus": 13}, r"^plan: none is legal on 13 accelerators; expected 12 or 14 accelerators"),
@@ -135,7 +130,7 @@ WRONG = [
     ({"global_batch": 0}, r"^global_batch: expected a whole number above 0"),
     ({"hbm_capacity": 3}, r"^hbm_capacity: "),
     ({"model.sequence": None, "layers": 3}, r"^layers: "),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("changed", "message"), WRONG)

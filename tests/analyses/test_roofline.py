@@ -6,18 +6,12 @@ TPU v5e 1.97e14 FLOP/s (int8 3.94e14) and 8.1e11 B/s, H100 SXM 989.5e12 and 3.35
 """
 
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import xarray as xr
-from places import ROOT
 
 import jaxroof as jr
-from jaxroof.analyses import roofline as cases
-from jaxroof.analyses import roofline_reading as roofs
-from jaxroof.estimators import estimator
 from jaxroof.io.formats import read
 
 SHAPE = "--shape B=256,D=4096,F=16384"
@@ -223,36 +217,6 @@ def test_the_data_of_a_sweep(jaxroof, tmp_path):
     assert jr.read("five.json").batch.values.tolist() == [1, 10, 91, 861, 8192]
 
 
-TURNS = [  # operator, choices, sizes that are critical together, the others
-    ("matmul", {}, ("batch",), {"hidden": 4096, "feedforward": 16384}),
-    ("kernel", {}, ("batch",), {"flops": 1e9, "traffic": 1e5, "weights": 1e8}),
-    (
-        "attention",
-        {"phase": "generation"},
-        ("queries",),
-        {"batch": 8, "keys": 4096, "heads": 64, "kv_heads": 8},
-    ),
-    ("attention", {}, ("queries", "keys"), {"batch": 8, "heads": 64, "kv_heads": 8}),
-    ("sharded_matmul", {}, ("hidden",), {"batch": 4096, "feedforward": 16384, "shards": 4}),
-]
-
-
-@pytest.mark.parametrize(("name", "choices", "paths", "rest"), TURNS)
-def test_the_size_that_is_called_critical_is_where_it_turns(name, choices, paths, rest):
-    asked = {"system": "tpu-v5e", **choices, **rest}
-    found = jr.evaluate(name, asked, **dict.fromkeys(paths, 1024.0))
-    assert bool(found.critical_exists)
-    near = float(found.critical) * np.array([1 - 1e-6, 1 + 1e-6])
-    axis = {"size": dict.fromkeys(paths, near)} if len(paths) > 1 else {paths[0]: near}
-    turned = jr.evaluate(name, {**asked, **dict.fromkeys(paths, 1024.0)}, axes=axis)
-    assert turned.compute_bound.values.tolist() == [False, True]
-    recipe = {k: str(v) for k, v in choices.items()}
-    told = cases.critical(estimator(name), recipe)["critical_letter"]
-    inputs = estimator(name).inputs
-    letters = [inputs.__dataclass_fields__[p].metadata["symbol"] for p in paths]
-    assert told == " = ".join(letters)
-
-
 # ---- The picture --------------------------------------------------------------------------------
 
 
@@ -370,26 +334,6 @@ def test_what_is_no_roofline_is_not_drawn(plots):
         plots.roofline(many)
 
 
-def test_the_table_needs_no_matplotlib():
-    code = f"""
-import sys
-sys.modules["matplotlib"] = None
-from jaxroof import cli
-for more in ([], ["-o", "roof.png"]):
-    try:
-        cli.main({MATMUL.split()!r} + more)
-    except SystemExit as ended:
-        print("ended", ended.code)
-"""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True
-    )
-    assert "Compute bound" in done.stdout
-    assert [line for line in done.stdout.splitlines() if "ended" in line] == ["ended 0", "ended 2"]
-    assert "pictures need matplotlib; install it with" in done.stderr
-
-
 # ---- Bad input ----------------------------------------------------------------------------------
 
 ON = "--system tpu-v5e"
@@ -408,10 +352,8 @@ BAD = [  # arguments, a part of the one line
     (f"--op matmul {FIT} --dtypes bf17 {ON}", "--dtypes: bf17: no such number format. Did you"),
     (f"--op matmul {FIT} --dtypes bf16,int8 {ON}", "expected one format, or three: input,weight,"),
     (f"--op matmul {FIT} --dtypes bf16 --dtypes bf16 {ON}", "--dtypes: bf16: given twice"),
-    (
-        f"--op matmul {FIT} --dtypes fp8 {ON}",
-        "--dtypes: tpu-v5e has no matrix peak for fp8; expected one of bf16, int8, or --format",
-    ),
+    (f"--op matmul {FIT} --dtypes fp8 {ON}",
+     "--dtypes: tpu-v5e has no matrix peak for fp8; expected one of bf16, int8, or --format"),
     (f"--op matmul {FIT}", "--system: missing; matmul runs on a machine, such as tpu-v5e"),
     (f"--op matmul {FIT} --system tpu-v55", "--system: tpu-v55: no such system. Did you mean"),
     (f"--op matmul {FIT} --system tpu-v5e,tpu-v5e", "--system: tpu-v5e: given twice"),
@@ -428,19 +370,13 @@ BAD = [  # arguments, a part of the one line
     (f"--op matmul {FIT} {ON} --set fed=host", "fed: no such field of MatmulInputs. Did you mean"),
     (f"--op matmul {FIT} --system tpu-v5e,", "--system: expected NAME or NAME,NAME, given"),
     (f"--op matmul {FIT} --format int8 {OWN}", "--format: without --system; expected it beside"),
-    (
-        "--op sharded_matmul --shape B=8,D=8,F=8,X=4 --system tpu-v5e,h100-sxm",
-        "h100-sxm bf16: system.link_bandwidth: not given; expected a value",
-    ),
-    (
-        f"--op matmul {FIT} --sweep memory_speedup=1:8 {ON} -o roof.png",
-        "roofline: the roof itself moves along memory_speedup; expected a sweep of what",
-    ),
-    (
-        f"--op sharded_matmul --shape B=8,D=8,F=8 --sweep X=1:8 {ON} -o roof.png",
-        "without traffic; expected sizes that all send something over the links",
-    ),
-]
+    ("--op sharded_matmul --shape B=8,D=8,F=8,X=4 --system tpu-v5e,h100-sxm",
+     "h100-sxm bf16: system.link_bandwidth: not given; expected a value"),
+    (f"--op matmul {FIT} --sweep memory_speedup=1:8 {ON} -o roof.png",
+     "roofline: the roof itself moves along memory_speedup; expected a sweep of what"),
+    (f"--op sharded_matmul --shape B=8,D=8,F=8 --sweep X=1:8 {ON} -o roof.png",
+     "without traffic; expected sizes that all send something over the links"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("line", "fragment"), BAD, ids=[line for line, _ in BAD])
@@ -451,12 +387,6 @@ def test_bad_input_is_one_line_and_status_two(line, fragment, jaxroof, tmp_path)
     assert said.err.count("\n") == 1
     assert fragment in said.err
     assert not list(tmp_path.iterdir())
-
-
-def test_help_shows_examples(jaxroof):
-    said = jaxroof("roofline --help")
-    assert said.code == 0
-    assert "jaxroof roofline --op matmul --shape B=256,D=4096,F=16384 --system tpu-v5e" in said.out
 
 
 def test_nothing_to_do_is_said_so(jaxroof):
@@ -508,27 +438,7 @@ def test_files_of_one_name_are_told_apart(jaxroof, tmp_path):
     assert "--format: mine.toml has one rate alone, of no format; expected it left out" in err
 
 
-def test_the_critical_size_of_unmarked_data_is_where_it_turns():
-    """Data of a sweep file do not say which size is critical: attention turns in T = S."""
-    shape = {"queries": 1, "batch": 4, "heads": 32, "kv_heads": 4, "head_size": 128}
-    keys = {"keys": [128, 1024, 8192]}
-    assert not roofs.is_critical(jr.evaluate("attention", shape, system="tpu-v5e", axes=keys))
-    shape, rows = {"hidden": 4096, "feedforward": 16384}, {"batch": [1, 256, 512]}
-    found = jr.evaluate("matmul", shape, axes={"system": ["tpu-v5e", "h100-sxm"], **rows})
-    assert [name for name, _ in roofs.cases(found)] == ["tpu-v5e", "h100-sxm"]
-    assert all(roofs.is_critical(part) for _, part in roofs.cases(found))
-    assert roofs.cases(found.isel(system=0))[0][0] == "tpu-v5e"
-
-
 # ---- Words --------------------------------------------------------------------------------------
-
-
-def test_milestones_are_few_and_hold_both_ends():
-    for values in (np.arange(1.0, 6.0), np.geomspace(3, 3e6, 200), np.linspace(10, 20, 50)):
-        kept = roofs.milestones(values)
-        assert 2 <= len(kept) <= 12
-        assert (kept[0], kept[-1]) == (0, len(values) - 1)
-        assert kept == sorted(set(kept))
 
 
 def test_a_sweep_that_cannot_be_drawn_says_how(jaxroof, monkeypatch, tmp_path):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from architectures import rows
+from refusals import refused
 
 import jaxroof as jr
 from jaxroof import catalog
@@ -65,9 +66,7 @@ WRONG = [  # a file, what is said of it
 @pytest.mark.parametrize(("text", "said"), WRONG)
 def test_a_wrong_file_is_one_line(here: Path, text: str, said: str) -> None:
     (here / "mine.toml").write_text(text)
-    with pytest.raises(InputError) as caught:
-        jr.evaluate("model_size", model="mine.toml")
-    assert str(caught.value).startswith(f"mine.toml: {said}")
+    assert refused(jr.evaluate, "model_size", model="mine.toml").startswith(f"mine.toml: {said}")
 
 
 def test_a_wrong_choice_names_the_nearest(here: Path) -> None:

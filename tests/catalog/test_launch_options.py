@@ -14,20 +14,10 @@ from jaxroof.catalog.launch_options import (
 from jaxroof.errors import InputError
 
 PLAN = {
-    "data": 4,
-    "tensor": 8,
-    "context": 2,
-    "exchange": 1,
-    "pipeline": 4,
-    "interleave": 5,
-    "expert": 1,
-    "expert_tensor": 1,
-    "sequence_parallel": 1,
-    "microbatch": 2,
-    "zero_stage": 1,
-    "recompute": 0,
-    "offload_optimizer": 0,
-}
+    "data": 4, "tensor": 8, "context": 2, "exchange": 1, "pipeline": 4, "interleave": 5,
+    "expert": 1, "expert_tensor": 1, "sequence_parallel": 1, "microbatch": 2, "zero_stage": 1,
+    "recompute": 0, "offload_optimizer": 0,
+}  # fmt: skip
 ASKED = {"global_batch": 128, "sequence": 8192}
 
 

@@ -54,17 +54,6 @@ def test_every_road_divides_by_the_node(shared: Path) -> None:
     assert float(told.step_time[0]) == quarter
 
 
-def test_a_search_divides_by_the_node(shared: Path) -> None:
-    of: Any = {"model": "llama3-8b", "gpus": 64, "global_batch": 64, "where": "dp=16,tp=4,off=0"}
-    asked = [("h100-nvs8", {"system.nics": 0.25}), ("h100-nvs8", {"system.nics_per_node": "2"})]
-    asked.append((str(shared), {}))
-    times = [
-        float(jr.fastest_plans(system=system, settings=changed, **of).step_time[0])
-        for system, changed in asked
-    ]
-    assert times[0] == times[1] == times[2]
-
-
 def test_the_domain_is_set_before_its_interfaces_are_divided(shared: Path) -> None:
     assert float(jr.system(str(shared), fast_domain=16).nics) == 0.125
     assert float(jr.system("h100-nvs8", nics_per_node=4, fast_domain=16).nics) == 0.25

@@ -41,17 +41,10 @@ CHANGED = {  # what stands behind the + of a system's name
     "fastib": {"slow_bandwidth": 400e9, "slow_latency": 1e-6},
 }
 PLAN = {  # in the order of the golden plan tuples
-    "dp": "data",
-    "tp1": "tensor",
-    "tp2": "context",
-    "pp": "pipeline",
-    "mbs": "microbatch",
-    "nb": "panels",
-    "nv_tp1": "fast_tensor",
-    "nv_tp2": "fast_context",
-    "nv_dp": "fast_data",
+    "dp": "data", "tp1": "tensor", "tp2": "context", "pp": "pipeline", "mbs": "microbatch",
+    "nb": "panels", "nv_tp1": "fast_tensor", "nv_tp2": "fast_context", "nv_dp": "fast_data",
     "nv_pp": "fast_pipeline",
-}
+}  # fmt: skip
 
 
 def read(name: str, **chosen: Any) -> Rows:

@@ -12,28 +12,21 @@ from places import ROOT
 from jaxroof.app.state import CHOICE, FIELDS, SCHEDULES, START, TABS, UPLOADS, Upload, to_link
 
 MARKUP = [
-    "<img src=x onerror=alert(7)>",
-    '"><script>alert(7)</script>',
-    "'onmouseover='alert(7)",
-    "</textarea><svg/onload=alert(7)>",
-    "javascript:alert(7)",
+    "<img src=x onerror=alert(7)>", '"><script>alert(7)</script>', "'onmouseover='alert(7)",
+    "</textarea><svg/onload=alert(7)>", "javascript:alert(7)",
     "{{constructor.constructor('alert(7)')()}}",
-    "<iframe srcdoc='<script>parent.alert(7)</script>'>",
-    "\u202e<b>\x00\x1b[2J\ud800",
+    "<iframe srcdoc='<script>parent.alert(7)</script>'>", "\u202e<b>\x00\x1b[2J\ud800",
     "&lt;img src=x onerror=alert(7)&gt;",
     "a\n<script>alert(7)</script>",
-]
+]  # fmt: skip
 SOUND = {  # values that fields have
     "model": ["llama3-8b", "gpt3-1t", "deepseek-v3", "gpt2-124m"],
     "system": ["h100-nvs8", "h200-nvs4", "tpu-v5e", "b200-nvs8"],
-    "gpus": ["1", "8", "1e3", "2,048"],
-    "batch": ["1", "64", "1e6"],
+    "gpus": ["1", "8", "1e3", "2,048"], "batch": ["1", "64", "1e6"],
     "precision": ["bf16", "fp8", "mxfp8"],
-    "where": ["tp<=8", "pp=4,mb=1", "tp=3"],
-    "mine": ["tp=8", "tp=8,pp=1"],
-    "tab": list(TABS),
+    "where": ["tp<=8", "pp=4,mb=1", "tp=3"], "mine": ["tp=8", "tp=8,pp=1"], "tab": list(TABS),
     "schedule": list(SCHEDULES),
-}
+}  # fmt: skip
 PATHS = [
     *("system.hbm_bandwidth", "system.nics", "system.chip.matmul", "model.sequence", "model.heads"),
     *("model.layers", "model.hidden", "model.experts", "model.vocabulary", "software.year"),
@@ -41,16 +34,8 @@ PATHS = [
 ]
 NUMBERS = ["0", "-1", "1", "8", "2.5", "1e9", "1e15", "1e308", "1e-320", "nan", "inf", "9" * 400]
 CHOICES = [
-    "attention_kernel",
-    "schedule",
-    "norm",
-    "split",
-    "gpus",
-    "model",
-    "chip",
-    "",
-    "__class__",
-]
+    "attention_kernel", "schedule", "norm", "split", "gpus", "model", "chip", "", "__class__",
+]  # fmt: skip
 MODEL = """layers = 4
 hidden = 1024
 heads = 16

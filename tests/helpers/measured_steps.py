@@ -34,14 +34,10 @@ MODEL = {  # field -> column
 SOFTWARE = {
     **{n: n for n in ("flash", "old", "dropout", "bias", "loss_bytes", "scatter", "fused", "host")},
     **{n: n for n in ("early_stop", "slow_node", "year", "dedup", "fp8", "fp4")},
-    "tensor_overlap": "tp_overlap",
-    "tensor_async": "tp_async",
-    "pipeline_overlap": "pp_overlap",
-    "data_overlap": "dp_overlap",
-    "reduce_bytes": "grad_bytes",
-    "step_share": "step",
-    "micro_scaled": "mxfp8",
-}
+    "tensor_overlap": "tp_overlap", "tensor_async": "tp_async",
+    "pipeline_overlap": "pp_overlap", "data_overlap": "dp_overlap", "reduce_bytes": "grad_bytes",
+    "step_share": "step", "micro_scaled": "mxfp8",
+}  # fmt: skip
 
 
 class Steps(NamedTuple):

@@ -155,13 +155,9 @@ def bounds_table() -> Iterator[list[str]]:
 
 
 TABLES: dict[str, Callable[[], Iterator[list[str]]]] = {
-    "states": states_table,
-    "terms": terms_table,
-    "kept": kept_table,
-    "losses": losses_table,
-    "flights": flights_table,
-    "bounds": bounds_table,
-}
+    "states": states_table, "terms": terms_table, "kept": kept_table, "losses": losses_table,
+    "flights": flights_table, "bounds": bounds_table,
+}  # fmt: skip
 
 
 def rendered(name: str) -> str:

@@ -73,37 +73,12 @@ def within(module: str, homes: tuple[str, ...]) -> bool:
 
 
 ORDER = [  # the rooms: each imports itself and those that stand before it, no other
-    "errors",
-    "units",
-    "limits",
-    "lazy_jax",
-    "dual",
-    "records",
-    "structure",
-    "dependence",
-    "settings",
-    "missing",
-    "plan_lists",
-    "estimator",
-    "io",
-    "formulas",
-    "schedules",
-    "catalog",
-    "engine.grid",
-    "engine.details",
-    "engine.search",
-    "engine.sensitivity",
-    "engine.uncertainty",
-    "engine.codesign",
-    "engine.runs",
-    "estimators",
-    "analyses",
-    "config",
-    "validation",
-    "views",
-    "app",
-    "cli",
-]
+    "errors", "units", "limits", "lazy_jax", "dual", "records", "structure", "dependence",
+    "settings", "missing", "plan_lists", "estimator", "io", "formulas", "schedules", "catalog",
+    "engine.grid", "engine.details", "engine.search", "engine.sensitivity", "engine.uncertainty",
+    "engine.codesign", "engine.runs", "estimators", "analyses", "config", "validation", "views",
+    "app", "cli",
+]  # fmt: skip
 NOT_OF = [  # a later room, rooms before it that are nevertheless none of its business
     ("formulas", ("io", "settings", "estimator")),
     ("schedules", ("io", "settings", "estimator")),
@@ -115,15 +90,11 @@ LIBRARIES = [  # library, the rooms that may import it
     ("xarray", ("io", "engine", "analyses", "config", "validation", "views", "app", "cli")),
     ("pandas", ("io", "validation", "views", "cli")),
     ("scipy", ("engine", "validation")),
-    ("rich", ("views", "app", "cli")),
-    ("click", ("cli",)),
-    ("matplotlib", ("views.plots",)),
-    ("filelock", ("io",)),
-    ("distributed", ("engine.runs",)),
-    ("panel", ("app",)),
-    ("bokeh", ("app",)),
+    ("rich", ("views", "app", "cli")), ("click", ("cli",)),
+    ("matplotlib", ("views.plots",)), ("filelock", ("io",)),
+    ("distributed", ("engine.runs",)), ("panel", ("app",)), ("bokeh", ("app",)),
     ("param", ("app",)),
-]
+]  # fmt: skip
 
 
 def room(module: str) -> str:

@@ -74,16 +74,13 @@ MANY = (1 << 31).to_bytes(4, "little") + bytes(400)  # texts, as their first byt
 SIZE = "is not of the size of its chunk"
 WRONG_FILES = [  # an array, its file, what is said of it
     ("x", LARGE, SIZE),
-    ("x", summed(b"\x28\xb5\x2f\xfd\x20\xff" + bytes(30)), "decompression"),
-    ("x", b"", SIZE),
+    ("x", summed(b"\x28\xb5\x2f\xfd\x20\xff" + bytes(30)), "decompression"), ("x", b"", SIZE),
     ("name", shard([LARGE] * 10), SIZE),
-    ("name", shard([compressed(MANY)] * 10), SIZE),
-    ("name", b"", SIZE),
+    ("name", shard([compressed(MANY)] * 10), SIZE), ("name", b"", SIZE),
     ("time", shard([ROWS] * 9 + [LARGE]), SIZE),
     ("time", shard([ROWS] * 10, moved=1 << 40), SIZE),
-    ("time", shard([ROWS] * 10)[:-1] + b"\0", "checksum"),
-    ("time", b"short", ""),
-]
+    ("time", shard([ROWS] * 10)[:-1] + b"\0", "checksum"), ("time", b"short", ""),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "content", "said"), WRONG_FILES, ids=range(len(WRONG_FILES)))

@@ -13,9 +13,9 @@ import xarray as xr
 from places import GOLDEN
 
 import jaxroof as jr
-from jaxroof.analyses.rerun import compare, rerun
+from jaxroof.analyses.rerun import rerun
 from jaxroof.errors import InputError
-from jaxroof.io import chunk_manifest, formats, stored_format
+from jaxroof.io import chunk_manifest, formats
 from jaxroof.io.stored_format import FORMAT, STAMPS, VERSION, checksums
 
 PACKED = {  # format -> its files
@@ -165,10 +165,3 @@ def test_stamps_of_a_file_do_not_go_into_the_next(tmp_path):
     old = DATA.assign_attrs({FORMAT: 0, "results_sha256": "old"})
     jr.write(old, tmp_path / "a.json")
     xr.testing.assert_identical(jr.read(tmp_path / "a.json"), DATA)
-
-
-def test_other_attributes_stay():
-    bare, added = stored_format.separated(DATA.assign_attrs({FORMAT: VERSION}))
-    assert added == {FORMAT: VERSION}
-    xr.testing.assert_identical(bare, DATA)
-    assert compare(DATA, bare).identical

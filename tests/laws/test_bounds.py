@@ -49,43 +49,31 @@ BEYOND = [  # what is asked, what is said
     (f"search {ON} --set model.layers=1e9", LAYERS),
     (f"search {ON} --set model.hidden=1e9", WIDTH),
     (f"search {ON} --top 1000000000", "top: expected a whole number from 1 to 1,000,000"),
-    (
-        f"search {OF} --gpus {SIZES} --batch 8",
-        "--gpus: how many: expected a whole number from 1 to",
-    ),
+    (f"search {OF} --gpus {SIZES} --batch 8",
+     "--gpus: how many: expected a whole number from 1 to"),
     (f"search {ON} --mine pp=5000", "expected whole numbers from 1 to 4096"),
     (f"compare {ON} --set model.layers=1e9", LAYERS),
     (f"compare {OF} --gpus {SIZES} --batch 8", "--gpus: how many"),
     (f"pareto {ON} --set model.layers=1e9", LAYERS),
     (f"explain {ON} --set model.layers=1e9", LAYERS),
     (f"fit {OF} --plan dp=8 --batch 8 --set model.layers=1e9", LAYERS),
-    (
-        f"fit {OF} --plan pp=64,vp=128 --batch 64",
-        "plan: pp x vp: expected a whole number from 1 to 4,096",
-    ),
+    (f"fit {OF} --plan pp=64,vp=128 --batch 64",
+     "plan: pp x vp: expected a whole number from 1 to 4,096"),
     (f"layers {OF} --plan dp=8 --set model.layers=1e9", LAYERS),
     (f"schedule {OF} --plan pp=4 --batch 8 --set model.layers=1e9", LAYERS),
-    (
-        f"schedule {OF} --plan dp=1,tp=2,pp=4,vp=1,mb=1 --batch 640000",
-        "7,680,000 visits of stages, and at most",
-    ),
+    (f"schedule {OF} --plan dp=1,tp=2,pp=4,vp=1,mb=1 --batch 640000",
+     "7,680,000 visits of stages, and at most"),
     (f"search {STUDY} --gpus 64 --batch 8 --set model.layers=1e9", LAYERS),
-    (
-        f"search {STUDY} --gpus 64 --batch 8 --uncertain u.toml",
-        "samples: expected a power of two from 4",
-    ),
+    (f"search {STUDY} --gpus 64 --batch 8 --uncertain u.toml",
+     "samples: expected a power of two from 4"),
     (f"search {OF.replace('llama3-8b', 'model.toml')} --gpus 8 --batch 8", LAYERS),
-    ("run a.toml", LAYERS),
-    ("run b.toml", WIDTH),
-    ("run c.toml", "count: expected"),
-    ("run d.toml", LAYERS),
+    ("run a.toml", LAYERS), ("run b.toml", WIDTH),
+    ("run c.toml", "count: expected"), ("run d.toml", LAYERS),
     ("run d.toml --dry-run", LAYERS),
     ("evaluate training rows.csv", LAYERS),
-    (
-        "run b.toml -o b.zarr --workers 1000000000",
-        "workers: expected a whole number from 1 to 1,024",
-    ),
-]
+    ("run b.toml -o b.zarr --workers 1000000000",
+     "workers: expected a whole number from 1 to 1,024"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("line", "said"), BEYOND, ids=[f"{n}" for n in range(len(BEYOND))])

@@ -3,10 +3,8 @@
 import dataclasses
 import functools
 import importlib.util
-import itertools
-from typing import Any, NamedTuple
+from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -22,10 +20,9 @@ from jaxroof.engine.grid.axes import points as grid_points
 from jaxroof.engine.grid.axes import read_axes, replace_all
 from jaxroof.engine.grid.executor import EXECUTORS, JAX
 from jaxroof.engine.search import direct, fold, folded, problem
-from jaxroof.estimator import Candidates, reads
+from jaxroof.estimator import Candidates
 from jaxroof.estimators.published.step import Report
 from jaxroof.records import Number, checked, get_at
-from jaxroof.structure import map_numbers, results
 
 RTOL = 1e-12
 TIE = 1e-12
@@ -58,20 +55,11 @@ def shape(inputs: Box, recipe: None) -> Shape:
     return Shape(area=area, density=inputs.mass / area, tall=inputs.height > inputs.width)
 
 
-boxes = jr.Estimator(step=shape, inputs=Box)
-lengths = st.floats(1e-3, 1e3)
-some_boxes = st.builds(Box, width=lengths, height=lengths, mass=lengths)
-
 FIELDS = [f.name for f in dataclasses.fields(jr.Plan)]
 MACHINE = jr.system("h200-nvs4", hbm_capacity="3 GB")
 DRAWN = (
-    "matrix_flops",
-    "hbm_bandwidth",
-    "fast_bandwidth",
-    "slow_bandwidth",
-    "slow_latency",
-    "nics",
-)
+    "matrix_flops", "hbm_bandwidth", "fast_bandwidth", "slow_bandwidth", "slow_latency", "nics",
+)  # fmt: skip
 
 
 @st.composite
@@ -82,55 +70,6 @@ def machines(draw: Any) -> Any:
     return dataclasses.replace(MACHINE, **scaled)
 
 
-@st.composite
-def steps(draw: Any) -> jr.Inputs:
-    """Return a training step of any model, its plan legal or not."""
-    heads = draw(st.integers(1, 16))
-    model = jr.Model(
-        layers=float(draw(st.integers(5, 40))),
-        hidden=float(heads * draw(st.integers(8, 128))),
-        feedforward=float(draw(st.integers(64, 8192))),
-        heads=float(heads),
-        sequence=float(draw(st.integers(64, 4096))),
-    )
-    degrees = {"data": (1.0, 2.0, 6.0), "pipeline": (1.0, 3.0, 5.0), "microbatch": (1.0, 2.0, 3.0)}
-    fast = {"fast_data": (1.0, 2.0), "fast_tensor": (1.0, 2.0), "fast_pipeline": (1.0, 3.0)}
-    plan = {field: draw(st.sampled_from(some)) for field, some in {**degrees, **fast}.items()}
-    plan["tensor"] = draw(st.sampled_from((1.0, 2.0, 4.0, 7.0)))
-    return jr.Inputs(model=model, system=draw(machines()), global_batch=96.0, plan=jr.Plan(**plan))
-
-
-def recipe_of(attention: jr.Attention) -> jr.Recipe:
-    """Return a recipe with an attention core, of a split that has it."""
-    split = jr.Split.SUMMA if attention is jr.Attention.PANELS else jr.Split.ONE_D
-    return jr.Recipe(split=split, attention=attention)
-
-
-class Row(NamedTuple):
-    """One estimator, its inputs, and two axes with what their values are multiplied by."""
-
-    estimator: jr.Estimator
-    recipe: Any
-    inputs: Any
-    axes: dict[str, float]
-    floor: str = ""  # parts of this result may be small differences: they have its rounding
-
-
-STEP_AXES = {"system.hbm_bandwidth": 0.3, "plan.tensor": 2.0}
-ROWS = {
-    # the others are held to it by their names (test_every_estimator.py)
-    "training panels": Row(
-        jr.published, recipe_of(jr.Attention.PANELS), steps(), STEP_AXES, "step_time"
-    ),
-    "one function": Row(boxes, None, some_boxes, {"width": 3.0, "mass": 0.5}),
-}
-each_estimator = pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-
-
-def arrays(report: Any) -> dict[str, np.ndarray]:
-    return {name: np.asarray(value) for name, value in results(report).items()}
-
-
 def assert_same(actual: dict[str, Any], expected: dict[str, Any], floor: str = "") -> None:
     assert set(actual) == set(expected)
     for name, value in expected.items():
@@ -139,70 +78,6 @@ def assert_same(actual: dict[str, Any], expected: dict[str, Any], floor: str = "
 
 
 # ---- One evaluation -----------------------------------------------------------------------------
-
-
-@each_estimator
-def test_alone_is_compiled_is_batch_is_grid(row: Row) -> None:
-    """Every result is the same asked for alone, compiled, in a batch and in a grid."""
-
-    def evaluate(inputs: Any) -> Any:
-        return row.estimator.evaluate(inputs, row.recipe)
-
-    compiled = jax.jit(evaluate)
-
-    @settings(max_examples=2, deadline=None, derandomize=True)
-    @given(row.inputs)
-    def same(inputs: Any) -> None:
-        inputs = checked(inputs)
-        axes = {path: get_at(inputs, path) * [1.0, factor] for path, factor in row.axes.items()}
-        grid = jr.tabulate(row.estimator, inputs, row.recipe, axes=axes)
-        asked = [replace_all(inputs, values) for _, values in grid_points(read_axes(inputs, axes))]
-        batch = jax.tree.map(lambda *leaves: jnp.stack([*map(jnp.asarray, leaves)]), *asked)
-        every = arrays(jax.vmap(compiled)(batch))
-        cells = (
-            grid[[*every]].broadcast_like(xr.Dataset(coords=grid.coords)).stack(point=[*grid.sizes])
-        )
-        for number, one in enumerate(asked):
-            expected = arrays(compiled(one))
-            assert_same({n: v[number] for n, v in every.items()}, expected, row.floor)
-            assert_same({n: v.values[number] for n, v in cells.items()}, expected, row.floor)
-        assert_same(arrays(evaluate(asked[0])), arrays(compiled(asked[0])), row.floor)
-
-    same()
-
-
-def test_parts_of_one_function() -> None:
-    """An estimator of one function has no parts, and its step is all of it."""
-    box = Box(width=2.0, height=3.0)
-    assert boxes.evaluate_parts(box, None) == {}
-    assert_same(arrays(boxes.step(box, None)), arrays(boxes.evaluate(box, None)))
-
-
-@pytest.mark.parametrize("attention", jr.Attention)
-def test_parts_then_step_is_evaluate(attention: Any) -> None:
-    """Parts on the distinct rows of what they read, then the step, are the whole evaluation."""
-    recipe = recipe_of(attention)
-    grid = itertools.product((1.0, 2.0, 6.0), (1.0, 2.0, 4.0), (1.0, 3.0), (1.0, 2.0), (1.0, 2.0))
-    fields = ("data", "tensor", "pipeline", "fast_tensor", "fast_data")
-    columns = dict(zip(fields, np.array([*grid]).T, strict=True))
-    plans = {field: columns.get(field, np.ones(72)) for field in FIELDS}
-
-    @settings(max_examples=4, deadline=None, derandomize=True)
-    @given(steps())
-    def same(inputs: Any) -> None:
-        inputs = dataclasses.replace(checked(inputs), plan=jr.Plan(**plans))
-        bare, parts = dataclasses.replace(inputs, plan=None), {}
-        for name, part in jr.published.parts.items():
-            table = np.stack([plans[field] for field in reads(part)])
-            distinct, number = np.unique(table, axis=1, return_inverse=True)
-            assert distinct.shape[1] < 72
-            rows = part(bare, recipe, **dict(zip(reads(part), distinct, strict=True)))
-            at = np.broadcast_to(number.reshape(-1), 72)
-            parts[name] = map_numbers(lambda leaf, at=at: leaf[at] if np.ndim(leaf) else leaf, rows)
-        expected = arrays(jr.published.evaluate(inputs, recipe))
-        assert_same(arrays(jr.published.step(inputs, recipe, **parts)), expected, "step_time")
-
-    same()
 
 
 # ---- Search against brute force -----------------------------------------------------------------
@@ -309,14 +184,10 @@ def is_survey_then_argmin(found: xr.Dataset, inputs: Any, axes: Any, options: An
 
 
 SHORT = [  # module, limit, and a size that cuts every grid below
-    (folded, "CPU", folded.CallSize(lanes=8, cells=4096)),
-    (direct, "CELLS", 4096),
-    (problem, "QUESTIONS", 2),
-    (evaluate, "PIECE", 100),
-    (tabulate, "CHUNK", 5),
-    (tabulate, "PLACED", 3),
-    (points, "CHUNK", 100),
-]
+    (folded, "CPU", folded.CallSize(lanes=8, cells=4096)), (direct, "CELLS", 4096),
+    (problem, "QUESTIONS", 2), (evaluate, "PIECE", 100), (tabulate, "CHUNK", 5),
+    (tabulate, "PLACED", 3), (points, "CHUNK", 100),
+]  # fmt: skip
 CLUSTER = checked(jr.Inputs(model=SMALL, system=MACHINE, gpus=24.0, global_batch=48.0))
 CHUNKED = {
     "gpus": [7, 24, 48, 24],

@@ -72,25 +72,6 @@ def test_rows_of_models_of_the_catalogue_are_answered_by_name():
     assert seen.total() > 200
 
 
-def test_an_axis_of_machines_leaves_each_its_number_formats():
-    """A machine without 4-bit products beside one that has them changes neither."""
-    asked = {"model": "llama3-8b", "global_batch": 64, "plan.data": 8, "plan.tensor": 2}
-    pairs = [("a100-80-sxm", "bf16"), ("h100-nvs8", "fp8"), ("gb200-nvl72", "nvfp4")]
-    systems, formats = map(list, zip(*pairs, strict=True))
-    both = jr.evaluate("training", asked, axes={"m": {"system": systems, "precision": formats}})
-    alone = [jr.evaluate("training", asked, system=s, precision=p) for s, p in pairs]
-    times = [float(one.step_time) for one in alone]
-    np.testing.assert_allclose(both.step_time.values, times, rtol=1e-12)
-
-
-def test_an_axis_may_have_one_number_format():
-    asked = {"model": "llama3-8b", "system": "h100-nvs8", "global_batch": 64, "plan.data": 8}
-    one = jr.evaluate("training", asked, axes={"precision": ["fp8"]})
-    assert float(one.step_time[0]) == float(
-        jr.evaluate("training", asked, precision="fp8").step_time
-    )
-
-
 # ---- Calibration --------------------------------------------------------------------------------
 
 USER = """\
@@ -219,11 +200,8 @@ def of_a_sweep_file(state, jaxroof, tmp_path):
 
 
 ROADS = {
-    "page": of_the_page,
-    "shell": of_the_shell,
-    "Python": of_python,
-    "sweep file": of_a_sweep_file,
-}
+    "page": of_the_page, "shell": of_the_shell, "Python": of_python, "sweep file": of_a_sweep_file,
+}  # fmt: skip
 
 
 def in_rows(state, best):

@@ -3,14 +3,12 @@
 import hashlib
 import pathlib
 
-import matplotlib
 import numpy as np
 import pytest
 from places import ROOT
 
 import jaxroof as jr
 from notebooks import nccl
-from notebooks.nccl_pictures import collectives_against_measured
 
 PAGE = ROOT / "docs" / "collectives.md"
 SIZES, LARGE_SIZES = 19, 8  # of a shape in the full data: 32 KiB to 8 GiB, and from 64 MiB
@@ -84,40 +82,6 @@ def test_all_shapes_are_near_the_studys_figures(data, op, smallest, statistics):
         assert float(ours[name]) == pytest.approx(theirs, abs=0.02), name
 
 
-@pytest.mark.parametrize(
-    ("op", "shape", "smallest", "statistics"), [row for row in nccl.STUDY if row[1]]
-)
-def test_one_shape_allows_the_studys_figures(data, op, shape, smallest, statistics):
-    """Whatever the rows that we lack hold, the median of all lies between two of ours."""
-    ratios = nccl.chosen(data, op, shape, smallest)["ratio"].values
-    missing = (LARGE_SIZES if smallest else SIZES) - len(ratios)
-    assert missing == (1 if smallest else 7)
-    least = np.median([*ratios, *[0.0] * missing])
-    most = np.median([*ratios, *[1e9] * missing])
-    assert least - 5e-4 <= statistics["median"] <= most + 5e-4  # three digits are given
-    if smallest:
-        ours = nccl.summary(nccl.chosen(data, op, shape, smallest))
-        assert float(ours["median"]) == pytest.approx(statistics["median"], abs=0.002)
-        # One row that is 14 % off would make up the difference; the other shapes have such rows.
-        assert float(ours["rms"]) == pytest.approx(statistics["rms"], abs=0.01)
-        lacking = np.sqrt(LARGE_SIZES * statistics["rms"] ** 2 - 7 * float(ours["rms"]) ** 2)
-        assert 0.85 < 10**-lacking < 0.9
-
-
-def test_a_summary_is_what_numpy_says(data):
-    table = nccl.summary(data, "op", "band")
-    assert int(table["rows"].sum()) == 908
-    assert list(table["op"].values) == list(nccl.OPERATIONS)
-    assert list(table["band"].values) == list(nccl.BANDS)
-    cell = table.sel(op="all_reduce", band="8 to 64 MiB")
-    kept = nccl.chosen(data, "all_reduce", smallest=2.0**23)
-    ratios = kept["ratio"].values[kept["size"].values < 2.0**26]
-    assert int(cell["rows"]) == len(ratios)
-    assert float(cell["median"]) == np.median(ratios)
-    assert float(cell["low"]) == np.quantile(ratios, 0.1)
-    assert float(cell["rms"]) == pytest.approx(np.sqrt(np.mean(np.log10(ratios) ** 2)), rel=1e-14)
-
-
 def test_the_page_shows_the_tables_that_are_computed():
     text = PAGE.read_text(encoding="utf-8")
     for name, table in nccl.tables().items():
@@ -147,25 +111,3 @@ def test_the_page_draws_the_right_conclusions(data):
     whole = (piece >= 2.0**22) & (nodes > 1)
     assert share(ratio[whole & (gpus > 1)], 0.9, 1.1) == pytest.approx(0.94, abs=0.005)
     assert share(ratio[whole & (gpus == 1)], 0.75, 0.9) == pytest.approx(0.94, abs=0.005)
-
-
-def test_the_picture_shows_points_and_the_model(data):
-    figure = collectives_against_measured(data)
-    above, below = figure.axes
-    assert above.get_xscale() == above.get_yscale() == "log"
-    labels = [text.get_text() for text in above.get_legend().get_texts()]
-    assert labels == [
-        f"{shape}, {what}"
-        for shape in ("8 nodes x 4 GPUs", "16 nodes x 2 GPUs")
-        for what in ("measured", "model")
-    ]
-    assert below.get_xlabel() == "volume of the full buffer [GB]"
-    points, line = above.lines[:2]
-    rows = nccl.chosen(data, "all_gather", (8, 4)).sortby("size")
-    np.testing.assert_array_equal(points.get_ydata(), rows["measured"].values)
-    # The line is exact between the points, since time is linear in volume.
-    volume, time = line.get_xdata(), line.get_ydata()
-    expected = 31 / 32 * volume * 1e9 / (4 * 17.5e9) + 5e-6 * 7 + 2.5e-6 * 24
-    np.testing.assert_allclose(time, expected, rtol=1e-9)
-    figure.canvas.draw()
-    assert "pyplot" not in dir(matplotlib) or not matplotlib.pyplot.get_fignums()

@@ -12,16 +12,14 @@ from places import ROOT
 from jaxroof.estimators.training.inputs import planned
 from jaxroof.records import leaves
 from jaxroof.validation.memory import (
-    Score,
     fills,
     first_runs,
     memory_answers,
     packaged_answers,
     peer_score,
     scores,
-    worst,
 )
-from jaxroof.validation.rows import reasons, rows_of
+from jaxroof.validation.rows import rows_of
 from jaxroof.validation.sources import packaged, sources
 from jaxroof.views.text import scores as views
 from jaxroof.views.text.scores import MEMORY, page
@@ -152,19 +150,6 @@ def test_runs_that_ran_are_said_to_fit(found: pd.DataFrame) -> None:
     assert (allocated["fits"] == False).sum() <= 2  # noqa: E712 -- None is not known
 
 
-def test_a_statistic_is_what_numpy_says(found: pd.DataFrame) -> None:
-    errors = [0.1, -0.2, 0.3, -0.4]
-    some = found[:4].assign(source="some", kind="dense", errors=[{"allocated": e} for e in errors])
-    (score,) = scores(some)
-    sizes = 100.0 * np.abs(errors)
-    expected = Score(
-        "some", "dense", "allocated", 4, np.mean(sizes), np.median(sizes),
-        np.quantile(sizes, 0.9), np.max(sizes), 100.0 * np.mean(errors),
-    )  # fmt: skip
-    assert score[:4] == expected[:4]
-    np.testing.assert_allclose(score[4:], expected[4:], rtol=1e-12)
-
-
 def test_the_page_is_what_the_command_writes(found: pd.DataFrame) -> None:
     text = (ROOT / "docs" / "validation_memory.md").read_text(encoding="utf-8")
     assert text == page(MEMORY, found, text), (
@@ -178,11 +163,6 @@ def test_json_holds_scores_reasons_and_the_worst_rows(found: pd.DataFrame) -> No
     assert len(said["scores"]) == len(scores(found))
     assert sum(one["rows"] for one in said["not_answered"]) == found["kind"].isna().sum()
     assert len(said["worst"]) >= 5
-
-
-def test_the_worst_rows_are_of_different_configurations(found: pd.DataFrame) -> None:
-    assert worst(found, 8)["group"].nunique() == 8
-    assert sum(one.rows for one in reasons(found)) == found["kind"].isna().sum()
 
 
 # ---- Rows that are refused ----------------------------------------------------------------------

@@ -1,19 +1,16 @@
 """What a transformer counts to, and how far it spreads: laws that the formulas keep."""
 
-import dataclasses
-import re
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from places import ROOT
+from refusals import refused
 
 import jaxroof as jr
 from jaxroof import estimators
 from jaxroof.engine.grid.question import resolve
-from jaxroof.errors import InputError
 
 LLAMA = {
     "layers": 80, "hidden": 8192, "feedforward": 28672, "heads": 64, "kv_heads": 8,
@@ -138,20 +135,6 @@ def test_at_its_bound_communication_takes_as_long_as_arithmetic() -> None:
     same(jr.evaluate("training_bounds", {**inner, "data": 1}).share, 1.0)
 
 
-def test_bounds_have_slopes() -> None:
-    """A threshold is a function: data bounds fall as links grow, mixed ones twice as fast."""
-
-    def logs(by: Any) -> Any:
-        asked = estimators.estimator("training_bounds")
-        inputs = dataclasses.replace(asked.example(), balance=2550.0 * jnp.exp(-by))
-        found = asked.evaluate(inputs, None)
-        return jnp.log(jnp.stack([found.data_tokens, found.mixed_tokens, found.tensor_limit]))
-
-    same(jax.jacobian(logs)(0.0), [-1.0, -2.0, 1.0])
-    grid = jax.vmap(logs)(jnp.linspace(0.0, 1.0, 5))
-    assert np.all(np.diff(grid[:, 1]) < 0)
-
-
 def test_pods_and_stages() -> None:
     data = jr.evaluate("pods", system="tpu-v5p", tokens=4e6, pods=2, axes={"pods": [1, 2, 10]})
     same(data.pod_tokens, 459e12 / 6.25e9)  # the machine's interfaces, however many chips
@@ -252,10 +235,7 @@ def test_a_cluster_is_the_sum_of_its_chips() -> None:
     ],
 )  # fmt: skip
 def test_what_cannot_be_answered_is_refused(ask: str, settings: Any, said: str) -> None:
-    with pytest.raises(InputError) as error:
-        jr.evaluate(ask, settings)
-    assert said in str(error.value)
-    assert "\n" not in str(error.value)
+    assert said in refused(jr.evaluate, ask, settings)
 
 
 def test_the_page_runs_as_printed() -> None:
@@ -274,21 +254,3 @@ def test_the_page_runs_as_printed() -> None:
                 same(value, expected, rtol=5e-3)
                 told += 1
     assert told >= len(blocks)
-
-
-def test_the_page_names_what_there_is() -> None:
-    """Every estimator of the page's tables is one, and has the results beside it."""
-    page = (ROOT / "docs" / "rooflines.md").read_text(encoding="utf-8")
-    rows = [line.split("|")[2:4] for line in page.splitlines() if line.startswith("| ")]
-    told = [(re.findall(r"`([^`]+)`", asked), re.findall(r"`([^`]+)`", s)) for asked, s in rows]
-    assert sum(bool(asked) for asked, _ in told) > 30
-    for asked, spans in told:
-        fields = {"_simple", "_per_chip", "_whole"}
-        for name in asked:
-            estimator = estimators.estimator(name)
-            assert estimator.example is not None
-            shapes = jax.eval_shape(estimator.evaluate, estimator.example())
-            fields |= {
-                f.name for kind in (shapes, estimator.example()) for f in dataclasses.fields(kind)
-            }
-        assert {word for span in spans for word in span.split()} <= fields, asked

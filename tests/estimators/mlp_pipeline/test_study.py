@@ -7,11 +7,7 @@ from places import ROOT
 from rich.console import Console
 
 import jaxroof as jr
-from jaxroof.catalog.lookup import mlp, system
 from jaxroof.errors import InputError
-from jaxroof.estimators import estimator
-from jaxroof.estimators.mlp_pipeline.inputs import Inputs
-from jaxroof.estimators.mlp_pipeline.recipe import Profile, Recipe
 from jaxroof.views.plots import select as choose
 from jaxroof.views.text import every_plan as splits
 from notebooks.mlp_steps import comparison, correlation
@@ -25,32 +21,6 @@ FIELDS = ("data", "tensor", "pipeline", "microbatches")
 def study():
     """Return every plan of the published study."""
     return jr.run(SWEEPS / "mlp_dhp.toml")
-
-
-@pytest.fixture(scope="module")
-def sizes():
-    """Return every plan of mlp_styles on 1 to 16 accelerators, some refused: more take long."""
-    asked = Inputs(
-        model=mlp("mlp-small"), system=system("distir-b"), global_batch=8192.0, element=2.0
-    )
-    gpus = {"gpus": [1, 2, 4, 8, 16]}
-    return jr.plans(estimator("pipeline"), asked, Recipe(Profile.B), axes=gpus)
-
-
-@pytest.fixture(scope="module")
-def tight(sizes):
-    """Return the same with 4 GB where there are several accelerators: some plans are too large."""
-    small = (sizes.memory.values > 4e9) & (sizes.gpus.values > 1)
-    reason = np.where((sizes.reason.values == 0) & small, 1, sizes.reason.values).astype(np.int8)
-    return sizes.assign(
-        feasible=sizes.feasible & ~small,
-        memory_fits=sizes.memory_fits & ~small,
-        reason=("configuration", reason, sizes.reason.attrs),
-    )
-
-
-def at(data, gpus):
-    return data.isel(configuration=data.gpus.values == gpus)
 
 
 def told(data):
@@ -79,22 +49,6 @@ def test_the_study_is_told_in_a_table_and_two_sentences(study):
     assert said.endswith("52 plans tried: 52 legal, all of which fit.")
 
 
-@pytest.mark.slow
-def test_several_points_are_told_point_by_point(tight):
-    table, said = told(tight)
-    rows = [line.split() for line in table.strip().splitlines()[3:]]
-    assert [row[0] for row in rows] == ["1", "2", "4", "8", "16"]
-    assert rows[-1][2:7] == ["2", "1", "8", "32", "522.4"]
-    assert max(map(len, table.splitlines())) <= 80
-    large = int((tight.reason == 1).sum())
-    assert large > 0
-    assert f"155 plans tried: 155 legal, {large} of them too large." in said
-    assert "15,683 samples/s at 16 accelerators, with dp 2 tp 1 pp 8" in said
-    none = tight.assign(feasible=tight.feasible & False)
-    assert "No plan fits at any of 5 points" in told(none)[1]
-    assert told(at(none, 8))[1].startswith("No plan fits.")
-
-
 def test_simulated_steps_are_those_published_and_correlate_with_the_measured():
     data = comparison()
     assert data.sizes["row"] == 54
@@ -104,12 +58,6 @@ def test_simulated_steps_are_those_published_and_correlate_with_the_measured():
     assert [round(value, 4) for value in found] == [0.9311, 0.9288]
     ours = correlation(data.measured_throughput.values, data.simulated_throughput.values)
     assert np.allclose(ours, found, atol=2e-4)
-
-
-def test_equal_values_share_their_rank():
-    assert correlation([1.0, 1.0, 2.0], [3.0, 3.0, 9.0])[1] == pytest.approx(1)
-    two = correlation([1.0, 2.0, 2.0, 3.0], [1.0, 3.0, 2.0, 4.0])[1]
-    assert two == pytest.approx(np.sqrt(0.9))
 
 
 def test_points_of_named_records_are_named():

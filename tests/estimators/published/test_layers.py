@@ -33,13 +33,9 @@ FILES = [  # golden kind, rows of its file, settings in it
     ("2d_seqp", 780, 70),
 ]
 RANKS = {  # our plan fields: golden columns
-    "tensor": "tp1",
-    "context": "tp2",
-    "microbatch": "b",
-    "panels": "nb",
-    "fast_tensor": "nv_tp1",
+    "tensor": "tp1", "context": "tp2", "microbatch": "b", "panels": "nb", "fast_tensor": "nv_tp1",
     "fast_context": "nv_tp2",
-}
+}  # fmt: skip
 COLLECTIVES = {
     "allgather": network.study_gather,
     "reducescatter": network.study_gather,

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from places import ROOT
 
 import jaxroof as jr
-from jaxroof.estimators.legality import divisors
 from jaxroof.estimators.published.legality import RULES, plans
 
 PATH = ROOT / "benchmarks" / "baselines.py"
@@ -47,14 +46,11 @@ TRIPS = [  # a verdict; what of the plan and of the question trips it, and it al
     ("data_divides_batch", {"data": 24}, {}),
     ("microbatch_divides_batch", {"microbatch": 3}, {}),
     ("ranks_divide_tokens", {}, {"model.sequence": 2047}),
-    (
-        "placement_divides",
-        {"fast_tensor": 1, "fast_data": 1, "fast_pipeline": 4, "pipeline": 2},
-        {},
-    ),
+    ("placement_divides", {"fast_tensor": 1, "fast_data": 1, "fast_pipeline": 4, "pipeline": 2},
+     {}),
     ("placement_fills_domain", {"fast_tensor": 2}, {}),
     ("memory_fits", {}, {"system.hbm_capacity": "100 GB"}),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("verdict", "plan", "settings"), TRIPS, ids=[t[0] for t in TRIPS])
@@ -73,13 +69,6 @@ def test_each_verdict_is_tripped_alone(verdict, plan, settings):
 def jr_bytes(text):
     number, unit = text.split()
     return float(number) * {"GB": 1e9, "PB": 1e15}[unit]
-
-
-@given(number=st.integers(1, 200_000))
-@settings(max_examples=50, deadline=None, derandomize=True)
-def test_divisors_are_all_divisors(number):
-    found = divisors(number)
-    assert found.tolist() == [d for d in range(1, number + 1) if number % d == 0]
 
 
 def refusals(shape, gpus, batch, domain):

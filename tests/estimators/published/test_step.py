@@ -95,24 +95,16 @@ def test_legal_plans_are_as_many(kind: str, name: str) -> None:
 
 
 SINGLE = [  # kind, model, batch, rows of best_of, rows of edge_cases, of both where nothing fits
-    ("1d", "gpt3", 4096, 13, 8, 5),
-    ("1d", "gpt3", 1, 0, 2, 1),
-    ("1d", "gpt3", 3, 0, 1, 0),
+    ("1d", "gpt3", 4096, 13, 8, 5), ("1d", "gpt3", 1, 0, 2, 1), ("1d", "gpt3", 3, 0, 1, 0),
     ("1d", "gpt3_1T", 4096, 16, 4, 10),
     ("1d", "gpt3_1T", 3072, 1, 0, 0),
     ("1d", "gpt3_1T", 2048, 1, 0, 0),
-    ("1d", "gpt3_1T", 960, 1, 0, 0),
-    ("1d", "wide", 4096, 1, 0, 1),
-    ("1d", "wide", 1024, 1, 0, 0),
+    ("1d", "gpt3_1T", 960, 1, 0, 0), ("1d", "wide", 4096, 1, 0, 1), ("1d", "wide", 1024, 1, 0, 0),
     ("1d", "vit_half", 4096, 1, 0, 0),
-    ("1d", "vit_era5", 4096, 0, 2, 2),
-    ("2d", "gpt3", 4096, 5, 8, 4),
-    ("2d", "gpt3", 1, 0, 2, 1),
+    ("1d", "vit_era5", 4096, 0, 2, 2), ("2d", "gpt3", 4096, 5, 8, 4), ("2d", "gpt3", 1, 0, 2, 1),
     ("2d", "gpt3", 3, 0, 1, 0),
     ("2d", "gpt3_1T", 4096, 15, 4, 8),
-    ("2d", "gpt3_1T", 2048, 1, 0, 0),
-    ("2d", "wide", 4096, 1, 0, 1),
-    ("2d", "wide", 1024, 1, 0, 0),
+    ("2d", "gpt3_1T", 2048, 1, 0, 0), ("2d", "wide", 4096, 1, 0, 1), ("2d", "wide", 1024, 1, 0, 0),
     ("2d", "vit_half", 4096, 1, 0, 0),
     ("2d", "vit_half", 768, 1, 0, 0),
     ("2d", "vit_half", 512, 1, 0, 0),
@@ -128,7 +120,7 @@ SINGLE = [  # kind, model, batch, rows of best_of, rows of edge_cases, of both w
     ("2d_seqp", "vit_half", 1024, 1, 0, 0),
     ("2d_seqp", "vit_half", 512, 1, 0, 0),
     ("2d_seqp", "vit_era5", 4096, 0, 2, 0),
-]
+]  # fmt: skip
 
 
 def single(kind: str, name: str, batch: int, extra: int, edge: int, empty: int) -> Any:

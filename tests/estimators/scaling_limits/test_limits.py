@@ -17,12 +17,10 @@ from jaxroof.analyses.scaling_sensitivities import sensitivities
 from jaxroof.engine.grid.compiled import evaluate_jit
 from jaxroof.errors import InputError
 from jaxroof.estimators import estimator
-from jaxroof.estimators.scaling_limits import best_split as frontier
 from jaxroof.estimators.scaling_limits.data_movement import (
     Degrees,
     batch_seconds,
     latency_floor,
-    point_by_point,
     problem_of,
     sizes_of,
 )
@@ -46,24 +44,17 @@ DEVICE = {  # input: golden column
 }
 SCALING = {"scaling.batch_exponent": "beta", "scaling.depth_exponent": "lam"}
 STUDY = {
-    **DEVICE,
-    **SCALING,
-    "scaling.hidden_factor": "hidden_factor",
-    "longest_run": "max_train_secs",
+    **DEVICE, **SCALING, "scaling.hidden_factor": "hidden_factor", "longest_run": "max_train_secs",
     "step_latency": "latency_secs",
-}
+}  # fmt: skip
 PHASES = {"boundary": "boundary", "sustained_dp": "reducing", "sustained_no_dp": "sustained"}
 PHASES["bubble"] = "bubble"
 RESOURCES = {"flop": "math", "hbm": "memory", "net": "network"}
 SYSTEMS = {  # golden device: ours
-    "H100_SXM5": "h100-sxm5",
-    "H100_10GBps": "h100-sxm5-10gb",
-    "H100_1GBps": "h100-sxm5-1gb",
-    "POD32_H100_5GBps": "h100-pod32-5gb",
-    "POD64_H100_10GBps": "h100-pod64-10gb",
-    "A100": "a100-sxm-flat",
-    "RTX4090": "rtx-4090",
-}
+    "H100_SXM5": "h100-sxm5", "H100_10GBps": "h100-sxm5-10gb", "H100_1GBps": "h100-sxm5-1gb",
+    "POD32_H100_5GBps": "h100-pod32-5gb", "POD64_H100_10GBps": "h100-pod64-10gb",
+    "A100": "a100-sxm-flat", "RTX4090": "rtx-4090",
+}  # fmt: skip
 
 
 @functools.cache
@@ -110,13 +101,9 @@ def test_every_golden_row_is_here() -> None:
 def test_layers() -> None:
     rows = golden("linear")
     columns = {
-        "inputs": "d_in",
-        "outputs": "d_out",
-        "input_ranks": "tp_in",
-        "output_ranks": "tp_out",
-        "data": "dp",
-        "tokens": "b",
-    }
+        "inputs": "d_in", "outputs": "d_out", "input_ranks": "tp_in", "output_ranks": "tp_out",
+        "data": "dp", "tokens": "b",
+    }  # fmt: skip
     found = answers("linear_layer", rows, DEVICE | columns)
     for column, field in {
         "flop": "flops",
@@ -144,14 +131,10 @@ def test_the_number_that_all_began_with() -> None:
 def test_batches() -> None:
     rows = golden("batch_model")
     columns = {
-        "training_flops": "training_flop",
-        "scaling.hidden_factor": "hidden_factor",
-        "pipeline": "pp",
-        "data": "dp",
-        "hidden_tensor": "tp_hidden",
-        "residual_tensor": "tp_residual",
-        "microbatches": "n_microbatches",
-    }
+        "training_flops": "training_flop", "scaling.hidden_factor": "hidden_factor",
+        "pipeline": "pp", "data": "dp", "hidden_tensor": "tp_hidden",
+        "residual_tensor": "tp_residual", "microbatches": "n_microbatches",
+    }  # fmt: skip
     found = answers("whole_batch", rows, DEVICE | columns)
     fields = {"N": "parameters", "D": "tokens", "B": "batch", "L": "layers", "d": "hidden"}
     fields |= {"n_devices": "devices", "batch_secs": "batch_time", "train_secs": "train_time"}
@@ -501,16 +484,3 @@ def test_sentences_tell_each_machine_its_reach() -> None:
     assert slow.endswith("latency allows none beyond 1.39e31.")
     assert "half of it up to" in slow
     assert swept().threshold_80.dims == ("system",), "thresholds do not depend on the run"
-
-
-def test_newton_needs_no_more_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time has at most six kinks: ten more steps change nothing."""
-    inputs = dataclasses.replace(run_of(), training_flops=np.geomspace(1e23, 1e33, 11))
-    problem = problem_of(inputs, inputs.training_flops, inputs.longest_run, inputs.step_latency)
-
-    def shares() -> Any:
-        return jax.jit(lambda asked: point_by_point(frontier.best_split, asked))(problem)
-
-    first = shares().utilisation
-    monkeypatch.setattr(frontier, "NEWTON", 17)
-    np.testing.assert_allclose(first, shares().utilisation, rtol=1e-13)

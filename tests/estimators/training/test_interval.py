@@ -3,7 +3,6 @@
 import dataclasses
 import re
 
-import jax
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,14 +10,9 @@ from places import ROOT
 
 from jaxroof.estimators.training import interval as envelope
 from jaxroof.estimators.training.interval import (
-    LEVELS,
     REGIMES,
     WORDS,
-    half_width,
     half_width_within_source,
-    interval,
-    of_own_runs,
-    regime,
 )
 from jaxroof.estimators.training.step import example, training
 from jaxroof.records import get_at, replace_at
@@ -38,47 +32,6 @@ def test_half_widths_are_those_of_the_sheet():
     assert [half_width_within_source(place) for place in (0.0, 2.0)] == [
         *map(float, within.groups())
     ]
-
-
-def test_a_regime_broadcasts():
-    routed, bits, known = (
-        np.array([0.0, 1.0]).reshape(s) for s in ((2, 1, 1), (1, 2, 1), (1, 1, 2))
-    )
-    found = regime(routed, bits, known)
-    assert found.tolist() == [[[3.0, 0.0], [3.0, 1.0]], [[2.0, 2.0], [2.0, 2.0]]]
-    expected = np.array([one.half_widths[LEVELS.index(80)] for one in REGIMES])[found.astype(int)]
-    np.testing.assert_array_equal(half_width(found), expected)
-    np.testing.assert_array_equal(jax.jit(half_width)(found), expected)
-
-
-def test_own_runs_go_before_the_regime_for_plans_of_their_kind():
-    routed, bits, measured = (
-        np.array([0.0, 1.0]).reshape(s) for s in ((2, 1, 1), (1, 2, 1), (1, 1, 2))
-    )
-    own = {"own_dense_16_bit": 0.2, "own_dense_8_or_4_bit": 0.0, "own_experts": 0.05}
-    changed = {
-        "model.experts": routed,
-        "software.fp8": bits,
-        "plan.offload_optimizer": 1 - measured,
-    }
-    changed |= {f"system.chip.{name}": np.float64(half) for name, half in own.items()}
-    for calibrated in (0.0, 1.0):
-        inputs = replace_at(example(), "system.chip.calibrated", np.float64(calibrated))
-        for path, value in changed.items():
-            inputs = replace_at(inputs, path, value)
-        low, high, place = interval(inputs, 3.0)
-        half = np.log(high / 3.0)
-        np.testing.assert_allclose(np.log(3.0 / low), half, rtol=1e-12)
-        usual = np.array([half_width(float(one)) for one in place.ravel()]).reshape(place.shape)
-        np.testing.assert_allclose(half[..., 0], usual[..., 0], rtol=1e-12)
-        np.testing.assert_array_equal(place[0, :, 0], 3.0)
-        assert half[0, 0, 1] == pytest.approx(0.2)
-        np.testing.assert_allclose(half[1, :, 1], 0.05, rtol=1e-12)
-        assert place[0, 0, 1] == 0.0
-        assert place[0, 1, 1] == (1.0 if calibrated else 3.0)
-        found = np.broadcast_to(of_own_runs(low, high, place), place.shape)
-        assert found.tolist() == (np.abs(half - usual) > 1e-9).tolist()
-        assert found[..., 0].sum() == 0
 
 
 # ---- The envelope -------------------------------------------------------------------------------

@@ -39,13 +39,10 @@ ATTENTION += ("latent of keys and values", "keys and values of it", "attention o
 MLPS = ("MLP up", "MLP down", "shared experts up", "shared experts down")
 PARTS = {  # of the sheet: operations that sum to it, both directions
     "attention": ("attention",),
-    "elementwise": ("element-wise kernels",),
-    "cast": ("casts",),
+    "elementwise": ("element-wise kernels",), "cast": ("casts",),
     "recompute": ("recomputation",),
-    "expert_comm": ("expert messages",),
-    "experts": ROUTED,
-    "matmul": (*ATTENTION, *MLPS),
-}
+    "expert_comm": ("expert messages",), "experts": ROUTED, "matmul": (*ATTENTION, *MLPS),
+}  # fmt: skip
 PRODUCTS = (*PARTS["matmul"], "router", "routed experts up", "routed experts down")
 every_model = pytest.mark.parametrize("name", catalog.names("architectures"))
 

@@ -46,12 +46,8 @@ REFUSED: list[tuple[str, str, TrainingRecipe, dict[str, float]]] = [
     ("heads_divisible", "base", RING, {"model__heads": 62.0}),
     ("kv_heads_divisible", "base", RING, {"model__kv_heads": 6.0}),
     ("context_heads", "context_4_a2a", PLAIN, {"plan__exchange": 0.0}),
-    (
-        "context_heads",
-        "context_4_a2a",
-        dataclasses.replace(PLAIN, context_exchange=ContextExchange.ALL_TO_ALL),
-        {},
-    ),
+    ("context_heads", "context_4_a2a",
+     dataclasses.replace(PLAIN, context_exchange=ContextExchange.ALL_TO_ALL), {}),
     ("feedforward_divisible", "base", RING, {"model__feedforward": 28674.0}),
     ("expert_feedforward_divisible", "mixtral_etp2", RING, {"model__expert_feedforward": 14335.0}),
     ("sequence_divisible", "base", RING, {"model__sequence": 8190.0}),
@@ -69,7 +65,7 @@ REFUSED: list[tuple[str, str, TrainingRecipe, dict[str, float]]] = [
     ("expert_group", "mixtral_ep8", RING, {"plan__data": 2.0}),
     ("moe_sequence_parallel", "mixtral_ep8", RING, {"plan__sequence_parallel": 0.0}),
     ("batch_divisible", "base", RING, {"global_batch": 65.0}),
-]
+]  # fmt: skip
 
 
 def test_a_rule_refuses_alone() -> None:

@@ -144,13 +144,10 @@ def test_flops_are_golden(row):
 
 
 NAMES = {  # names in the measured rows
-    "DeepSeek-V3": "deepseek-v3",
-    "Llama 3 8B": "llama3-8b",
-    "Llama 3 70B": "llama3-70b",
-    "Llama 3.1 405B": "llama3.1-405b",
-    "Qwen3 30B-A3B": "qwen3-30b-a3b",
+    "DeepSeek-V3": "deepseek-v3", "Llama 3 8B": "llama3-8b", "Llama 3 70B": "llama3-70b",
+    "Llama 3.1 405B": "llama3.1-405b", "Qwen3 30B-A3B": "qwen3-30b-a3b",
     "Qwen3 235B-A22B": "qwen3-235b-a22b",
-}
+}  # fmt: skip
 GPT = Recipe(mlp=Mlp.PLAIN, norm=Norm.LAYERNORM, biases=Biases.ALL, embeddings=Embeddings.TIED)
 PEAKS = {"A100": 312e12, "H100": 989.5e12}
 

@@ -151,21 +151,3 @@ def test_sends_take_time_and_the_more_where_a_device_waits_for_them():
     assert float(step("1f1b").report.step_time) == blocking
     hidden = float(step("interleaved", Sends.OVERLAPPED).report.step_time)
     assert float(step("interleaved").report.step_time) == hidden
-
-
-def test_jax_and_numpy_agree_and_the_slope_is_a_difference():
-    import jax
-
-    inputs, recipe = on_schedule(*asked(pipeline=2.0, microbatches=4.0), "zb-h1", 1)
-    made = table("zb-h1", inputs)
-
-    def time(rate):
-        system = dataclasses.replace(inputs.system, matrix_flops=rate)
-        faster = dataclasses.replace(inputs, system=system)
-        return scheduled_step(faster, recipe, made, Sends.BLOCKING).report.step_time
-
-    rate = float(inputs.system.matrix_flops)
-    value, slope = jax.jit(lambda x: jax.jvp(time, (x,), (x,)))(np.float64(rate))
-    assert float(value) == pytest.approx(float(time(rate)), rel=1e-12)
-    up, down = (float(time(rate * (1.0 + h))) for h in (1e-6, -1e-6))
-    assert float(slope) == pytest.approx((up - down) / 2e-6, rel=1e-6)

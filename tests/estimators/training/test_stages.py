@@ -5,7 +5,6 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-import jax
 import numpy as np
 import pytest
 import training_memory as golden
@@ -16,7 +15,7 @@ from jaxroof.estimators.training.legality import layers_divisible_but_ends
 from jaxroof.estimators.training.recipe import LayerDivision, Schedule
 from jaxroof.estimators.training.stage_memory import memory_by_stage
 from jaxroof.estimators.training.stage_memory import stages as stages_of
-from jaxroof.estimators.training.stages import chunk_split, deciding_stages, stage_layers
+from jaxroof.estimators.training.stages import deciding_stages, stage_layers
 from jaxroof.estimators.training.step_time import stage_layers as layers_of_time
 from jaxroof.records import replace_at
 
@@ -24,24 +23,6 @@ CASES = {row["case"]: row for row in golden.rows("memory_cases")}
 BASE, RECIPE = golden.case(CASES["base"])
 DRAWS = 400
 EVEN, UNEVEN = LayerDivision.EVEN, LayerDivision.UNEVEN
-SHAPES = [  # layers, leading dense layers, experts, pipeline, interleave, how layers are divided
-    (126, 0, 0, 16, 1, EVEN),
-    (126, 0, 0, 4, 7, EVEN),
-    (61, 3, 256, 16, 1, EVEN),
-    (61, 3, 256, 5, 3, EVEN),
-    (61, 20, 256, 4, 4, EVEN),
-    (12, 5, 8, 4, 3, EVEN),
-    (7, 1, 8, 1, 1, EVEN),
-    (9, 9, 8, 2, 4, EVEN),
-    (126, 0, 0, 16, 1, UNEVEN),
-    (126, 0, 0, 16, 8, UNEVEN),
-    (61, 3, 256, 16, 1, UNEVEN),
-    (61, 3, 256, 16, 2, UNEVEN),
-    (61, 20, 256, 4, 4, UNEVEN),
-    (61, 61, 256, 8, 1, UNEVEN),
-    (80, 1, 8, 12, 1, UNEVEN),
-    (7, 1, 8, 1, 1, UNEVEN),
-]
 
 
 def on(model: dict[str, Any], plan: dict[str, Any]) -> PlannedStep:
@@ -54,31 +35,6 @@ def on(model: dict[str, Any], plan: dict[str, Any]) -> PlannedStep:
 
 
 # ---- Layers -------------------------------------------------------------------------------------
-
-
-def test_a_sum_over_chunks_is_the_chunks_of_the_same_split() -> None:
-    for shape, prediction, schedule in itertools.product(SHAPES, (0.0, 1.0), Schedule):
-        layers, leading, experts, pipeline, interleave, division = shape
-        model = {"layers": layers, "first_dense_layers": leading, "experts": experts}
-        plan = {"pipeline": pipeline, "interleave": interleave, "microbatches": 2 * pipeline}
-        model, plan = ({name: float(v) for name, v in some.items()} for some in (model, plan))
-        asked = on({**model, "mtp_layers": prediction}, plan)
-        recipe = dataclasses.replace(RECIPE, schedule=schedule, layer_division=division)
-        split = chunk_split(asked, recipe)
-        assert sum(split) == layers
-        stage = np.arange(float(pipeline))
-        given = dataclasses.replace(recipe, layer_division=split)
-        found, expected = (stage_layers(asked, one, stage) for one in (recipe, given))
-        for name, values in found._asdict().items():
-            np.testing.assert_array_equal(
-                np.broadcast_arrays(stage, *np.atleast_1d(values))[1:],
-                np.broadcast_arrays(stage, *np.atleast_1d(getattr(expected, name)))[1:],
-                err_msg=f"{name} {shape}",
-            )
-        copies = 2.0 if schedule is Schedule.DUALPIPE else 1.0
-        dense = leading if experts else layers
-        assert np.sum(found.layers.dense * np.ones(pipeline)) == copies * dense
-        assert np.sum(found.layers.routing * np.ones(pipeline)) == copies * (layers - dense)
 
 
 def test_memory_and_time_divide_layers_alike() -> None:
@@ -105,19 +61,6 @@ def test_memory_and_time_divide_layers_alike() -> None:
 # ---- Chunks, and microbatches in flight ---------------------------------------------------------
 
 
-def test_chunks_are_alike_but_for_the_ends() -> None:
-    every = itertools.product((1, 4, 61, 80, 94, 126), (0, 1), (1, 2, 3, 4, 7, 12, 16, 64))
-    for layers, prediction, chunks in every:
-        found = stages.alike_chunks(float(layers), float(prediction), float(chunks))
-        assert chunks * found.each - found.first_lacks - found.last_lacks == layers
-        assert found.each == int(found.each)
-        assert 0 <= found.first_lacks <= found.last_lacks
-        if layers % chunks == 0:
-            assert found == (layers / chunks, 0.0, 0.0)
-        elif (layers + 2) % chunks == 0:  # embedding and head take the place of a layer each
-            assert found == ((layers + 2) / chunks, 1.0, 1.0)
-
-
 def passes(microbatches: int, chunks: int, group: int) -> Iterator[int]:
     """Yield the chunk of every forward pass of a stage, in order."""
     for start in range(0, microbatches, group):
@@ -140,45 +83,12 @@ def test_chunks_in_flight_are_counted_one_by_one() -> None:
             assert from_chunk(float(chunk)) == expected, given
 
 
-def test_even_chunks_have_one_more_from_the_last_but_one_back() -> None:
-    recipe = dataclasses.replace(RECIPE, layer_division=EVEN)
-    for chunks, layers in itertools.product(range(1, 9), range(1, 20)):
-        order = [*range(chunks - 2, 0, -1), chunks - 1, 0][-chunks:]
-        more = order[: layers % chunks]
-        asked = on({"layers": float(layers)}, {"pipeline": float(chunks), "interleave": 1.0})
-        each = tuple(layers // chunks + (chunk in more) for chunk in range(chunks))
-        assert chunk_split(asked, recipe) == each
-
-
 IN_FLIGHT = {  # of 3 microbatches, on 4 stages of 20 layers
     Schedule.ONE_F_ONE_B: [3, 3, 2, 1],
     Schedule.GPIPE: [3, 3, 3, 3],
     Schedule.ZB_H1: [3, 3, 2, 1],
     Schedule.DUALPIPE: [5, 5, 5, 5],  # of both stages of a rank
 }
-
-
-def test_in_flight_by_schedule() -> None:
-    asked, stage = on({}, {"pipeline": 4.0, "microbatches": 3.0}), np.arange(4.0)
-    for schedule, expected in IN_FLIGHT.items():
-        found = stage_layers(asked, dataclasses.replace(RECIPE, schedule=schedule), stage)
-        np.testing.assert_array_equal(found.resident.dense / 20.0 * np.ones(4), expected)
-        waiting = [0, 1, 2, 3] if schedule is Schedule.ZB_H1 else [0] * 4
-        np.testing.assert_array_equal(found.pending.dense / 20.0 * np.ones(4), waiting)
-
-
-def test_jax_and_numpy_agree() -> None:
-    asked = on({"layers": 61.0}, {"pipeline": 5.0, "interleave": 3.0, "microbatches": 17.0})
-    at = np.arange(5.0)
-    for division in (EVEN, UNEVEN):
-        recipe = dataclasses.replace(RECIPE, layer_division=division)
-        traced = jax.jit(stage_layers, static_argnums=1)(asked, recipe, at)
-        for one, other in zip(
-            jax.tree.leaves(traced),
-            jax.tree.leaves(stage_layers(asked, recipe, at)),
-            strict=True,
-        ):
-            np.testing.assert_array_equal(one, other)
 
 
 # ---- The few stages that decide which is the fullest --------------------------------------------
@@ -218,13 +128,6 @@ def test_one_of_them_is_the_fullest(name: str) -> None:
         few = deciding_stages(inputs, recipe)
         found = [stages_of(inputs, recipe).memory(stage).device for stage in few]
         np.testing.assert_allclose(np.max(found, axis=0), every, rtol=1e-12)
-
-
-def test_they_are_stages_of_the_pipeline() -> None:
-    inputs = drawn("deepseek_v3_1f1b", seed=3)
-    for schedule in Schedule:
-        for stage in deciding_stages(inputs, dataclasses.replace(RECIPE, schedule=schedule)):
-            assert np.all((np.asarray(stage) >= 0.0) & (stage < inputs.plan.pipeline))
 
 
 def test_a_split_of_layers_is_tried_stage_by_stage() -> None:

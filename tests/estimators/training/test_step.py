@@ -1,7 +1,6 @@
 """The estimators ``training`` and ``stage_memory``: time, memory and verdicts of a step."""
 
 import dataclasses
-import itertools
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from jaxroof.engine.sensitivity.elasticities import default_parameters
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.inputs import StageInputs, TrainingPlan, planned
 from jaxroof.estimators.training.interval import REGIMES
-from jaxroof.estimators.training.recipe import MODULES, Selective
 from jaxroof.estimators.training.report import StageMemory
 from jaxroof.estimators.training.stage_memory import fullest_stage, memory_by_stage
 from jaxroof.estimators.training.step import memory_limit, stage_memory, training
@@ -209,21 +207,6 @@ def test_what_a_search_may_choose_never_needs_more() -> None:
     assert np.all(np.diff(peak[:, :3], axis=1) <= 0.0), "ZeRO 3 gathers into buffers"
     assert np.all(np.diff(data.activations.values.reshape(shape), axis=2) <= 0.0)
     assert np.all(np.diff(peak, axis=3) <= 0.0)
-
-
-def test_selections_drop_ever_more() -> None:
-    inputs = asked("deepseek-v3", 2048, 4096, data=128, pipeline=16, expert=64, recompute=1)
-    order = (Selective.LIGHT, Selective.MLP, Selective.EXPERTS)
-    kept = [
-        float(
-            stage_memory.evaluate(
-                inputs, dataclasses.replace(stage_memory.recipe, selective=some)
-            ).activations
-        )
-        for some in order
-    ]
-    assert all(after < before for before, after in itertools.pairwise(kept))
-    assert set(MODULES) == set(Selective)
 
 
 def test_degrees_that_contradict_the_cluster_are_refused() -> None:
