@@ -92,8 +92,6 @@ def test_a_sweep_file_answers_with_stages(path: Any, tmp_path: Any, jaxroof: Any
     said = jaxroof(f"run {path}")
     assert said.code == 0
     assert f"{int(data.fits.sum())} of {int(data.legal.sum())} legal plans fit" in said.words
-    shown = jaxroof(f"show {path}")
-    assert f"asks for the memory of every stage of training at {data.legal.size} p" in shown.words
     one = {dim: 0 for dim in data.sizes if dim != "stage"}
     assert plots.draw(data.isel(one)).axes
     assert plots.draw(data).axes

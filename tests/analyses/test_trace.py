@@ -448,7 +448,7 @@ def test_a_command_writes_draws_and_says(small, jaxroof, tmp_path):
         np.testing.assert_array_equal(written[name], small[name])
     both = jaxroof(f"{COMMAND} --profile distir-b --schedule gpipe,1f1b -o both.csv")
     assert both.code == 0
-    assert "gpipe, distir-b" in both.words
+    assert both.words.startswith("gpipe 936 events")
     assert set(jr.read(tmp_path / "both.csv").schedule.values.tolist()) == {"gpipe", "1f1b"}
 
 

@@ -376,13 +376,13 @@ BAD = [
     ("--plan tp=4,pp=2", "--plan: pp: the unfused blocks have no such degree; expected tp or sp"),
     ("--plan tp=-4", "--plan: tp: expected whole numbers from 1 to 1e9, given '-4'"),
     ("--plan tp=200", "--plan: tp: expected at most the 96 heads that it divides, given 200"),
-    ("--plan tq=4", "--plan: tq: no such plan field; expected one of tp, sp."),
+    ("--plan tq=4", "--plan: tq: the unfused blocks have no such degree; expected tp or sp"),
     ("--plan sp=2", "--plan: sp=2: the ends of a block are split by tp; expected --set variant="),
-    ("--split summa", "--split: belongs to --estimator published"),
+    ("--split summa", "split: no such field of Inputs; expected one of variant,"),
     ("--set fast_links=2", "fast_links: expected a whole number of at least 0 and at most 1"),
     ("--set plan.tensor=2", "--set: plan.tensor: not a field of the question"),
-    ("--system tpu-v5p", "tpu-v5p: a layer of unfused blocks needs fast_domain and fast_bandwidth"),
-    ("--system tpu-v5p --set system.fast_domain=8", "unfused blocks needs fast_bandwidth, which"),
+    ("--system tpu-v5p", "system.fast_domain and system.fast_bandwidth: not given, and unfused"),
+    ("--system tpu-v5p --set system.fast_domain=8", "system.fast_bandwidth: not given"),
 ]
 
 
