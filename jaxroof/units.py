@@ -249,3 +249,65 @@ def seconds(value: float) -> str:
         if value >= scale or unit == "us":
             return f"{value / scale:.4g} {unit}" if value < 1e4 else f"{value:,.0f} s"
     return ""
+
+
+def amount(value: float, unit: str) -> str:
+    """Return a result with four digits and its unit.
+
+    >>> amount(5.29144, "day"), amount(3.83512, "s")
+    ('5.291 days', '3.835 s')
+    """
+    if unit == "day":
+        return f"{value:.4g} days"
+    return seconds(value) if unit == "s" else size(value, unit)
+
+
+def days(value: float) -> str:
+    """Return a number of days with three digits, in full without an exponent.
+
+    >>> days(12.345), days(1234.5), days(0.04)
+    ('12.3', '1,234', '0.0400')
+    """
+    return f"{value:,.0f}" if value >= 100 else f"{value:#.3g}"
+
+
+def times(ratio: float) -> str:
+    """Return a ratio in words, with enough digits to distinguish it from 1.
+
+    >>> times(1.2), times(1.00123), times(12.34), times(1234.5)
+    ('1.20 times', '1.0012 times', '12.3 times', '1,234 times')
+    """
+    return f"{days(ratio)} times" if ratio >= 1.01 else f"{ratio:.5g} times"
+
+
+def gigabytes(value: float) -> str:
+    """Return bytes in GB as a cell; a dash where there are none.
+
+    >>> gigabytes(0.0), gigabytes(85.52e9), gigabytes(1.2e11)
+    ('-', '85.52', '120')
+    """
+    return "-" if value == 0 else f"{value / 1e9:.2f}" if value < 99.95e9 else f"{value / 1e9:.0f}"
+
+
+def portion(share: float) -> str:
+    """Return a share in per cent with three digits, of small ones two after the point.
+
+    >>> portion(0.87291), portion(0.0052049), portion(-27.8), portion(2e-6)
+    ('87.3 %', '0.52 %', '-2,780 %', '<0.01 %')
+    """
+    value = 100.0 * share
+    if 0.0 < abs(value) < 0.005:
+        return "<0.01 %"
+    if abs(value) >= 1000.0:
+        return f"{value:,.0f} %"
+    return f"{value:.3g} %" if abs(value) >= 1.0 else f"{round(value, 2):g} %"
+
+
+def too_much(need: float, limit: float, unit: str = "B") -> str:
+    """Return how large a need is, and by how much that is more than there is.
+
+    >>> too_much(90e9, 80e9)
+    '90 GB, 10 GB more than the 80 GB there are'
+    """
+    needed, over, there = (size(value, unit) for value in (need, need - limit, limit))
+    return f"{needed}, {over} more than the {there} there are"

@@ -10,8 +10,8 @@ from jaxroof.analyses.result_metadata import about, head_of, said_of
 from jaxroof.analyses.training_plans import fastest_of
 from jaxroof.app.question import asked
 from jaxroof.app.state import State
+from jaxroof.units import days as days_words
 from jaxroof.units import percent, seconds, size
-from jaxroof.views.text import compare as compare_words
 from jaxroof.views.text import fastest_plans as words
 from jaxroof.views.text.interval import PATHS as TOKENS
 from jaxroof.views.text.margin import margin_of
@@ -115,7 +115,7 @@ def figures_of_merit(data: xr.Dataset) -> list[tuple[str, str, str]]:
         ("Step time", seconds(_of_best(data, "step_time")), interval),
         ("MFU", percent(_of_best(data, "mfu"), 1), f"{rate:,.0f} tokens/s a GPU"),
         ("Memory", size(need, "B"), f"{full} % of {size(there, 'B')}"),
-        ("Training", f"{compare_words.days(days)} days", whole),
+        ("Training", f"{days_words(days)} days", whole),
         ("GPU-hours", f"{hours:,.0f}", whole),
     ]
 

@@ -24,11 +24,11 @@ from jaxroof.engine.sensitivity.derivatives import slopes
 from jaxroof.engine.sensitivity.elasticities import default_parameters
 from jaxroof.estimators.published.details import layer_reports
 from jaxroof.records import checked, get_at, replace_at
+from jaxroof.units import portion
 from jaxroof.views import plots
 from jaxroof.views.text.explain import (
     explain_sentences,
     parameter_rows,
-    percent,
     slopes_table,
     with_capacity,
 )
@@ -154,7 +154,7 @@ def test_what_one_percent_buys_is_told_by_the_side_that_it_is_on():
     tied["elasticity"] = tied.elasticity.where(~at, -0.25)
     vector = float(tied.elasticity.sel(parameter="system.vector_flops"))
     binds, *_ = explain_sentences(dataclasses.replace(found(), elasticities=tied))
-    assert f"1 % more compute makes the step {percent((0.25 - vector) / 100)} shorter" in binds
+    assert f"1 % more compute makes the step {portion((0.25 - vector) / 100)} shorter" in binds
 
 
 def test_a_plan_that_ties_where_its_reign_ends_is_not_said_to_save_nothing():
@@ -187,9 +187,7 @@ def test_the_command_prints_bars_limits_switches_and_steps(jaxroof):
     assert said.code == 0, said.err
     for words in ("What binds:", "becomes the bottleneck", "matrix_flops", "bubble", "bound by"):
         assert words in said.out
-    assert "The next plan on each axis" in said.out
     assert "HBM capacity, step by step" in said.out
-    assert "(a relaxation)" in said.out
 
 
 def test_its_parts_sum_to_the_step():

@@ -21,8 +21,7 @@ from jaxroof.app.state import State
 from jaxroof.app.tabs.view import Shown, View
 from jaxroof.engine.search.plan_text import parse_plan
 from jaxroof.errors import InputError
-from jaxroof.units import percent, seconds, size
-from jaxroof.views.text.compare import days
+from jaxroof.units import days, percent, seconds, size
 from jaxroof.views.text.fastest_plans import own_sentence
 
 WHOLE = "step_time"

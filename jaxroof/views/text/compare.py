@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import xarray as xr
 
-from jaxroof.analyses.result_metadata import head_of, parts_of, words_of
+from jaxroof.analyses.result_metadata import parts_of, words_of
 from jaxroof.errors import listing
-from jaxroof.units import seconds, size
+from jaxroof.units import days, seconds, size, times, too_much
 from jaxroof.views.text.interval import (
     LOW,
     interval_sentence,
@@ -27,7 +27,7 @@ from jaxroof.views.text.sweep import NO_LEGAL_PLAN
 Difference = tuple[str, str, str]  # amount, part, its share
 MFU = "MFU: model FLOP with causal attention (half of it), against the 16-bit peak"
 SOONER = "sooner"  # the probability that the fastest is sooner than this
-SHOWN = 4  # parts of the time that are shown on any page
+CHANCE = "best is sooner: by the intervals of both, less the error that both share"
 TELLING = 0.1  # smallest share of a difference for which a part is named
 
 
@@ -44,12 +44,9 @@ def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
             on = "" if each else f" on {int(gpus):,} accelerators"
             yield from title(f"{name}{on}, {batch}")
             yield from _compared(some)
-        of_days = data.attrs["estimator"] == "training"
-        yield from usual(tokens_sentence(data, tokens) if of_days else "")
-    yield from usual(
-        glossary(data, None, *day_words(data), *([MFU] if LOW in data else [])),
-        sooner_sentence(data),
-    )
+        yield from usual(tokens_sentence(data, tokens))
+    more = [MFU] * (LOW in data) + [CHANCE] * (SOONER in data)
+    yield from usual(glossary(data, None, *more))
     yield from verbose(interval_sentence(data))
     yield from usual(*without_sentences(json.loads(data.attrs.get("without", "{}"))))
 
@@ -58,7 +55,7 @@ def _compared(data: xr.Dataset) -> Iterator[Said]:
     yield from usual(*compare_sentences(data))
     yield from quiet(rate_table(data))
     if bool(data["feasible"].any()):
-        yield from usual(parts_table(data), *plan_sentences(data))
+        yield from usual(*plan_sentences(data))
 
 
 def models_of(data: xr.Dataset) -> dict[str, float | None]:
@@ -118,42 +115,6 @@ def percent(chance: float) -> str:
     return "> 99" if chance > 0.995 else f"{100 * chance:.0f}"
 
 
-def sooner_sentence(data: xr.Dataset) -> str:
-    """Return how the probabilities are computed, empty where there are none."""
-    if SOONER not in data:
-        return ""
-    return (
-        "best is sooner: the probability of it, by the intervals of both steps, less the error "
-        "that both share by running the same software."
-    )
-
-
-def day_words(data: xr.Dataset) -> list[str]:
-    """Return how many tokens the days of a training are for, where the inputs say so."""
-    tokens = json.loads(data.attrs.get("inputs", "{}")).get("training_tokens")
-    return [f"days: to train on {tokens / 1e12:.3g} trillion tokens"] if tokens else []
-
-
-def parts_table(data: xr.Dataset) -> PlainTable:
-    """Return one row per system and split: the seconds of its step by part."""
-    parts = [part for part in parts_of(data, "step_time") if float(data[part].max()) > 0.0]
-    order = sorted(parts, key=lambda part: -float(data[part].max()))
-    digits = max(0, 3 - int(np.floor(np.log10(float(data.step_time.min())))))
-
-    def column(part: str, head: str, soon: int = 0) -> Shown:
-        return Shown(
-            head, lambda row: f"{float(row[part]):,.{digits}f}" if row[part] else "-", soon
-        )
-
-    columns = [
-        *map(_named, _kinds(data)),
-        *(column(p, head_of(data, p), max(0, order.index(p) - SHOWN + 1)) for p in parts),
-        column("step_time", "step"),
-    ]
-    rows = [row for row in _rows(data) if bool(row.feasible)]
-    return PlainTable("Where a step's time goes [s]").add_rows(columns, rows)
-
-
 def _kinds(data: xr.Dataset) -> list[str]:
     return [name for name in ("system", "split") if name in data.dims]
 
@@ -170,15 +131,6 @@ def _rows(data: xr.Dataset) -> list[xr.Dataset]:
 
 def _name(data: xr.Dataset, row: xr.Dataset) -> str:
     return ", ".join(str(row[kind].values) for kind in _kinds(data))
-
-
-def days(value: float) -> str:
-    """Return a number of days with three digits, in full without an exponent.
-
-    >>> days(12.345), days(1234.5), days(0.04)
-    ('12.3', '1,234', '0.0400')
-    """
-    return f"{value:,.0f}" if value >= 100 else f"{value:#.3g}"
 
 
 def compare_sentences(data: xr.Dataset) -> list[str]:
@@ -256,15 +208,6 @@ def _ahead(data: xr.Dataset, lead: str, dim: str) -> list[str]:
     return said
 
 
-def times(ratio: float) -> str:
-    """Return a ratio in words, with enough digits to distinguish it from 1.
-
-    >>> times(1.2), times(1.00123), times(12.34), times(1234.5)
-    ('1.20 times', '1.0012 times', '12.3 times', '1,234 times')
-    """
-    return f"{days(ratio)} times" if ratio >= 1.01 else f"{ratio:.5g} times"
-
-
 def why(best: xr.Dataset, after: xr.Dataset) -> str:
     """Return which time parts make one step shorter than another, and which work against it."""
     return _listed(*_differences(best, after), ("less", "more", "against"))
@@ -293,14 +236,10 @@ def _differences(best: xr.Dataset, after: xr.Dataset) -> tuple[list[Difference],
     def told(part: str) -> Difference:
         of = " of the difference" * (part == shrank[0])
         share = f" ({100 * less[part] / gap:.0f} %{of})" * (shares and part in shrank)
-        return seconds(float(f"{abs(less[part]):.3g}")), spent(best, part), share
+        words = words_of(best, part).replace("HBM bandwidth", "HBM traffic")  # takes time
+        return seconds(float(f"{abs(less[part]):.3g}")), words, share
 
     return [*map(told, shrank)], [*map(told, grew)]
-
-
-def spent(data: xr.Dataset, part: str) -> str:
-    """Return the name of a time part for a sentence: traffic takes time, not the bandwidth."""
-    return words_of(data, part).replace("HBM bandwidth", "HBM traffic")
 
 
 def _unfit(data: xr.Dataset) -> list[str]:
@@ -313,12 +252,6 @@ def _unfit(data: xr.Dataset) -> list[str]:
         if int(row.reason) == NO_LEGAL_PLAN:
             said.append(f"{what}: no plan is legal.")
             continue
-        missing, least, limit = (
-            size(float(row[name]), "B")
-            for name in ("memory_missing", "memory_least", "memory_limit")
-        )
-        said.append(
-            f"{what}: no plan fits. The leanest needs {least}, {missing} more than the {limit} "
-            "there are."
-        )
+        missing = too_much(float(row.memory_least), float(row.memory_limit))
+        said.append(f"{what}: no plan fits. The leanest needs {missing}.")
     return said

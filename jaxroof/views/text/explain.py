@@ -20,9 +20,9 @@ from jaxroof.analyses.result_metadata import (
 )
 from jaxroof.engine.sensitivity.switches import SAMPLED
 from jaxroof.errors import listing
-from jaxroof.units import seconds, show, size
+from jaxroof.units import amount, portion, seconds, show, size, too_much
 from jaxroof.views.parameter_words import words_of as words_of_parameter
-from jaxroof.views.text.interval import interval_words, spread_words
+from jaxroof.views.text.interval import interval_words
 from jaxroof.views.text.layout import PlainTable, Shown
 from jaxroof.views.text.plan import (
     placed_words,
@@ -31,7 +31,7 @@ from jaxroof.views.text.plan import (
     stages_sentence,
 )
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
-from jaxroof.views.text.tables import amount, per_run
+from jaxroof.views.text.tables import per_run
 
 TELLING = 5e-4  # smaller elasticities are listed alone
 ROWS = 0.005  # smallest share of the step for which an operation has its own row
@@ -54,10 +54,7 @@ def answer(data: xr.Dataset, page: Page = REPORT) -> Iterator[Said]:
     yield from usual(best_sentence(found), plan_sentence(found.best), stages_sentence(found.best))
     yield from quiet(first)
     yield from usual(*rest, slopes_table(found.elasticities, page.every))
-    yield from verbose(*rest_sentences(found.elasticities))
     yield from usual(binding_table(found.operations))
-    if found.response.sizes["switch"]:
-        yield from verbose(switches_table(found.response, found.elasticities))
     if found.steps.sizes["step"]:
         yield from verbose(steps_table(found.steps))
 
@@ -69,7 +66,7 @@ def explain_sentences(found: Explanation) -> list[str]:
     known, capacity = resources_of(found.operations), found.steps.attrs.get("parameter")
     said = [_binds(found, known), _turns(found, known)]
     said += [_capacity(found)] if capacity else []
-    return [*said, _nearest(found, known), *filter(None, [_sampled(found) + _spread(found)])]
+    return [*said, _nearest(found, known), *filter(None, [_sampled(found)])]
 
 
 def best_sentence(found: Explanation) -> str:
@@ -88,12 +85,12 @@ def _binds(found: Explanation, known: Resources) -> str:
     step, named = float(found.best[objective_of(found.best)]), known.limits
     run, (first, *behind) = run_of(found.best), found.limits
     (binds, most), *others = [(named[n], value / step) for n, value in found.limits.items()]
-    rest = listing([f"{name} {percent(share)}" for name, share in others if share > 0.0])
+    rest = listing([f"{name} {portion(share)}" for name, share in others if share > 0.0])
     less = _grows(first, known)
     change = f"{'less' if less else 'more'} {_bandwidth(binds)}"
     second = f" ({named[behind[0]]}, the next: {_buys(found, known, behind[0])})" if rest else ""
     return (
-        f"What binds: {binds}, {percent(most)} of the {seconds(step)} {run}"
+        f"What binds: {binds}, {portion(most)} of the {seconds(step)} {run}"
         f"{f'; then {rest}' if rest else ''}. "
         f"1 % {change} makes the {run} {_buys(found, known, first)} shorter{second}."
     )
@@ -113,7 +110,7 @@ def _buys(found: Explanation, known: Resources, limit: str) -> str:
         path: known.signs[path] for path in told.parameter.values.tolist() if path in known.signs
     }
     own = [s * float(told.sel(parameter=p)) for p, s in signs.items() if known.of[p] == limit]
-    return percent(sum(own) / 100)
+    return portion(sum(own) / 100)
 
 
 def _turns(found: Explanation, known: Resources) -> str:
@@ -167,7 +164,7 @@ def _capacity(found: Explanation) -> str:
         up = at[1]
         said = (
             f"More {what} buys nothing until {_apart(up, unit)} (+{_size(up.change, unit)}), where "
-            f"{plan_with_placement(up, steps)} makes the {run} {percent(float(up.gain))} shorter."
+            f"{plan_with_placement(up, steps)} makes the {run} {portion(float(up.gain))} shorter."
         )
     own = at[0]
     spare, least = _size(-own.change, unit), _apart(own, unit)
@@ -175,7 +172,7 @@ def _capacity(found: Explanation) -> str:
         return (
             f"{said} Up to {spare} less ({least}) costs nothing; with less than that nothing fits."
         )
-    cost = percent(float(at[-1][aim]) / today - 1.0)
+    cost = portion(float(at[-1][aim]) / today - 1.0)
     if not own.change:
         return f"{said} Any less makes the {run} {cost} longer."
     return f"{said} Up to {spare} less ({least}) costs nothing; below, the {run} is {cost} longer."
@@ -197,7 +194,7 @@ def _nearest(found: Explanation, known: Resources) -> str:
     unit = str(found.elasticities.parameter_units.sel(parameter=path).values)
     value = show(float(f"{float(row.switch_value):.4g}"), unit)
     way = "grows" if factor > 1.0 else "falls"
-    then = f"The most that saves is {percent(gain)} of the {run}, at {until} times today's."
+    then = f"The most that saves is {portion(gain)} of the {run}, at {until} times today's."
     if gain < LITTLE:
         then = f"It is as fast as this one, up to {until} times today's."
     return (
@@ -212,29 +209,19 @@ def _near(factor: float) -> str:
     return f"{factor:.{digits}g} times today's"
 
 
-def _spread(found: Explanation) -> str:
-    spread = spread_words(found.best)
-    if not spread:
-        return ""
-    return (
-        f"Measured runs spread by {spread} (80 % of them) around such a step time: plans that "
-        "differ by less may change places."
-    )
-
-
 def _sampled(found: Explanation) -> str:
     """Return what may be missed where the time is not convex in the parameters."""
     if left := int(found.response.attrs.get("switches_open", 0)):
         return (
             f"Plans come so close in {left:,} narrow ranges of them that the search stopped there: "
-            "one that is best only inside such a range is not seen. "
+            "one that is best only inside such a range is not seen."
         )
     if found.response.attrs.get("switches") != SAMPLED:
         return ""
     values = found.response.sizes["factor"]
     return (
         f"The time is not convex in all of them: the best plan is known at {values} values of "
-        "each, and one that is best only between two of them is not seen. "
+        "each, and one that is best only between two of them is not seen."
     )
 
 
@@ -249,8 +236,7 @@ def _nothing(found: Explanation) -> str:
     what, unit = words_of_parameter(str(steps.attrs["parameter"])), unit_of(steps, "limit")
     starts = unit_of(steps, "value")
     return (
-        f"No plan fits: the leanest needs {size(least, unit)}, {size(least - limit, unit)} more "
-        f"than the {size(limit, unit)} there are. "
+        f"No plan fits: the leanest needs {too_much(least, limit, unit)}. "
         f"From {what} {_size(first['value'], starts)} on {plan_with_placement(first, steps)} fits, "
         f"{per_run(steps, aim, float(first[aim]))}."
     )
@@ -267,29 +253,6 @@ def _size(value: xr.DataArray, unit: str) -> str:
 
 
 # ---- Tables ------------------------------------------------------------------------------------
-
-
-def percent(share: float) -> str:
-    """Return a share in percent, with three digits.
-
-    >>> percent(0.87291), percent(0.0052049), percent(-27.8), percent(2e-6)
-    ('87.3 %', '0.52 %', '-2,780 %', '<0.01 %')
-    """
-    value = 100.0 * share
-    if 0.0 < abs(value) < 0.005:
-        return "<0.01 %"
-    if abs(value) >= 1000.0:
-        return f"{value:,.0f} %"
-    return f"{value:.3g} %" if abs(value) >= 1.0 else f"{round(value, 2):g} %"
-
-
-def name_of(path: str, machine: str = "system") -> str:
-    """Return a parameter as it is typed, without the machine's prefix.
-
-    >>> name_of("system.hbm_bandwidth"), name_of("model.hidden")
-    ('hbm_bandwidth', 'model.hidden')
-    """
-    return path.removeprefix(f"{machine}.")
 
 
 def slopes_table(data: xr.Dataset, every: bool = True) -> PlainTable:
@@ -311,8 +274,8 @@ def slopes_table(data: xr.Dataset, every: bool = True) -> PlainTable:
         sign = signs.get(str(row.parameter.values))
         if sign is None:
             return ""
-        below = f"\nto {percent(sign * float(row.elasticity_below))}" if bool(row.tie) else ""
-        return f"{percent(sign * float(row.elasticity))}{below}"
+        below = f"\nto {portion(sign * float(row.elasticity_below))}" if bool(row.tie) else ""
+        return f"{portion(sign * float(row.elasticity))}{below}"
 
     columns = [
         _parameter(data, "parameter"),
@@ -327,7 +290,9 @@ def slopes_table(data: xr.Dataset, every: bool = True) -> PlainTable:
 
 def _parameter(data: xr.Dataset, name: str) -> Shown:
     machine = machine_of(data)
-    return Shown("parameter", lambda row: name_of(str(row[name].values), machine), 0, "left")
+    return Shown(
+        "parameter", lambda row: str(row[name].values).removeprefix(f"{machine}."), 0, "left"
+    )
 
 
 def _time_head(data: xr.Dataset) -> str:
@@ -345,51 +310,34 @@ def _largest(data: xr.Dataset) -> np.ndarray:
     return np.maximum(abs(data.elasticity.values), abs(data.elasticity_below.values))
 
 
-def rest_sentences(data: xr.Dataset) -> list[str]:
-    """Return parameters without effect, and the slopes in model and plan, taken as real numbers."""
-    bars = {path for path, _ in parameter_rows(data)}
-    machine = [str(p) for p in data.parameter.values if is_machine(data, str(p))]
-    none = [name_of(path, machine_of(data)) for path in machine if path not in bars]
-    said = [f"Next to nothing today: {', '.join(none)}."] if none else []
-    relaxed = data.where(data.relaxed, drop=True)
-    paths = map(str, relaxed.parameter.values)
-    slopes = dict(zip(paths, relaxed.elasticity.values.tolist(), strict=True))
-    order = sorted((p for p in slopes if p not in machine), key=lambda p: -abs(slopes[p]))
-    told = [f"{path} {slopes[path]:+.3g} %" for path in order if abs(slopes[path]) >= TELLING]
-    if told:
-        said.append(f"Whole numbers taken as real (a relaxation), 1 % more: {', '.join(told)}.")
-    return said
-
-
 def binding_table(data: xr.Dataset) -> PlainTable:
     """Return the contributions to the step, largest first, with their seconds by limiting resource.
 
     Small contributions share one row; all rows sum to the step.
     """
-    rows, limits = data.seconds.values, list(resources_of(data).limits.values())
+    rows, limits, run = data.seconds.values, list(resources_of(data).limits.values()), run_of(data)
     each, step = rows.sum(axis=1), rows.sum()
-    table = PlainTable(f"What the {run_of(data)} is made of, and what limits it [s]")
-    table.add_column("operation", no_wrap=True)
-    table.add_numbers("time", f"% of\n{run_of(data)}")
-    places = np.argsort(np.argsort(-rows.sum(axis=0), kind="stable"))
-    for words, place in zip(limits, places, strict=True):
-        table.add_numbers(words.replace(" ", "\n", 1), optional=int(place) + 1)
-    table.add_column("bound by", no_wrap=True)
-
-    def add(name: str, row: np.ndarray) -> None:
-        cells = ["-" if abs(value) < 1e-6 * step else f"{value:.3g}" for value in row]
-        share = f"{100 * row.sum() / step:.1f}"
-        table.add_row(name, f"{row.sum():.4g}", share, *cells, limits[int(row.argmax())])
-
     order = [i for i in np.argsort(-each, kind="stable") if each[i] >= ROWS * step]
-    for i in order:
-        add(str(data.operation.values[i]), rows[i])
     rest = np.setdiff1d(np.flatnonzero(each), order)
-    if len(rest):
-        add(f"{len(rest)} that add less", rows[rest].sum(axis=0))
-    table.add_section()
-    add(run_of(data), rows.sum(axis=0))
-    return table
+    told = [(str(data.operation.values[i]), rows[i]) for i in order]
+    told += [(f"{len(rest)} that add less", rows[rest].sum(axis=0))] * bool(len(rest))
+    places = np.argsort(np.argsort(-rows.sum(axis=0), kind="stable"))
+
+    def part(i: int) -> Shown:
+        def cell(row: tuple[str, np.ndarray]) -> str:
+            return "-" if abs(row[1][i]) < 1e-6 * step else f"{row[1][i]:.3g}"
+
+        return Shown(limits[i].replace(" ", "\n", 1), cell, int(places[i]) + 1)
+
+    columns = [
+        Shown("operation", lambda row: row[0], 0, "left", wraps=True),
+        Shown("time", lambda row: f"{row[1].sum():.4g}"),
+        Shown(f"% of\n{run}", lambda row: f"{100 * row[1].sum() / step:.1f}"),
+        *map(part, range(len(limits))),
+        Shown("bound by", lambda row: limits[int(row[1].argmax())], 0, "left"),
+    ]
+    title = f"What the {run} is made of, and what limits it [s]"
+    return PlainTable(title).add_rows(columns, [*told, (run, rows.sum(axis=0))])
 
 
 # ---- Changes of the best plan -------------------------------------------------------------------
@@ -407,34 +355,6 @@ def next_switches(data: xr.Dataset) -> list[xr.Dataset]:
     rows = [data.isel(switch=i) for i in range(data.sizes["switch"])]
     first = [row for row in rows if int(row.switch_order) == 1]
     return sorted(first, key=lambda row: abs(float(np.log(row.switch_factor))))
-
-
-def switches_table(data: xr.Dataset, told: xr.Dataset) -> PlainTable:
-    """Return the next plan on each axis: its distance, the plan, and its final saving.
-
-    Units are those of the elasticities ``told``.
-    """
-    aim = objective_of(data)
-
-    def there(row: xr.Dataset) -> str:
-        path = str(row.switch_parameter.values)
-        unit = str(told.parameter_units.sel(parameter=path).values)
-        return size(float(row.switch_value), unit)
-
-    def time(row: xr.Dataset) -> str:
-        return amount(float(row[f"switch_{aim}"]), unit_of(data, aim))
-
-    columns = [
-        _parameter(data, "switch_parameter"),
-        Shown("times\ntoday", lambda row: range_words(row)[0]),
-        Shown("there", there, 1),
-        Shown("plan that takes over", lambda row: plan_with_placement(row, data), 0, "left"),
-        Shown(f"{run_of(data)}\nthere", time),
-        Shown("saves\nin the end", lambda row: percent(float(row.switch_gain)), 2),
-        Shown("at times\ntoday", lambda row: range_words(row)[1], 2),
-    ]
-    title = "The next plan on each axis, the nearest first"
-    return PlainTable(title).add_rows(columns, next_switches(data))
 
 
 def range_words(row: xr.Dataset) -> tuple[str, str]:
@@ -458,29 +378,25 @@ def steps_table(data: xr.Dataset) -> PlainTable:
     near = data.isel(step=np.flatnonzero(np.abs(data.place.values) <= NEAR)).sortby("value")
     path, unit, aim = str(data.attrs["parameter"]), unit_of(data, "value"), objective_of(data)
 
+    def against(row: xr.Dataset) -> str:
+        return f"{'+' * bool(row.change >= 0)}{_size(row.change, unit)}"
+
+    def plan(row: xr.Dataset) -> str:
+        return f"{plan_with_placement(row, data)}{'' if int(row.place) else ', of today'}"
+
     def saved(row: xr.Dataset) -> str:
         gain = float(row.gain)
-        return "-" if not int(row.place) or np.isnan(gain) else percent(gain)
+        return "-" if not int(row.place) or np.isnan(gain) else portion(gain)
 
     columns = [
         Shown("from", lambda row: size(float(row.value), unit)),
-        Shown("against\ntoday", lambda row: signed_size(float(row.change), unit), 2),
+        Shown("against\ntoday", against, 2),
         Shown(_time_head(data), lambda row: amount(float(row[aim]), unit_of(data, aim))),
         Shown("time\nsaved", saved, 1),
-        Shown("plan", lambda row: plan_with_placement(row, data), 0, "left"),
-        Shown("", lambda row: "" if int(row.place) else "today's plan", 0, "left"),
+        Shown("plan", plan, 0, "left", wraps=True),
     ]
     rows = [near.isel(step=i) for i in range(near.sizes["step"])]
     return PlainTable(f"{words_of_parameter(path)}, step by step").add_rows(columns, rows)
-
-
-def signed_size(change: float, unit: str = "B") -> str:
-    """Return a change of an amount with its sign.
-
-    >>> signed_size(97.2e9), signed_size(-118.04e9)
-    ('+97.2 GB', '-118 GB')
-    """
-    return f"{'+' if change >= 0 else '-'}{show(float(f'{abs(change):.3g}'), unit)}"
 
 
 def with_capacity(moved: xr.Dataset, steps: xr.Dataset) -> xr.Dataset:

@@ -301,18 +301,13 @@ def changes_table(data: xr.Dataset) -> PlainTable:
 
     priced = any(one["cost"] is not None for one in changes)
     columns = [
+        Shown("set", set_words, 0, "left", wraps=True),
         *([Shown("step\n%", share), Shown("step\ntime", time)] if priced else []),
         Shown("saves\nGB", lambda one: f"{one['saved'] / GB:.2f}"),
         Shown("de-\nvice", lambda one: f"{one['device'] / GB:.2f}"),
         Shown("fits", lambda one: "yes" if one["fits"] else "no", side="left"),
     ]
-    table = PlainTable(f"{title}, on as many accelerators")
-    table.add_column("set")
-    for head, _, _, side in columns:
-        table.add_column(head, justify=side, no_wrap=True)
-    for one in changes:
-        table.add_row(set_words(one), *(column.cell(one) for column in columns))
-    return table
+    return PlainTable(f"{title}, on as many accelerators").add_rows(columns, changes)
 
 
 def price_sentence(data: xr.Dataset) -> str:

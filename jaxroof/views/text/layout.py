@@ -46,6 +46,7 @@ class Shown(NamedTuple):
     cell: Callable[[Any], str]
     optional: int = 0
     side: JustifyMethod = "right"
+    wraps: bool = False  # its texts
 
 
 class PlainTable(Table):
@@ -79,8 +80,8 @@ class PlainTable(Table):
 
         ``instead`` are the first cells of a row without a plan: dashes follow; empty of others.
         """
-        for head, _, optional, side in columns:
-            self.add_column(head, justify=side, no_wrap=True, optional=optional)
+        for head, _, optional, side, wraps in columns:
+            self.add_column(head, justify=side, no_wrap=not wraps, optional=optional)
         for row in rows:
             cells = [*instead(row)]
             dashes = ["-"] * (len(columns) - len(cells))

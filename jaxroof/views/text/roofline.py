@@ -1,12 +1,11 @@
 """Rooflines in words: what binds an operator, by how much, and from which size on."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import xarray as xr
+from rich.console import JustifyMethod
 
-from jaxroof.analyses import roofline_reading as roofs
 from jaxroof.analyses.roofline_reading import (
     PHYSICAL,
     TIMES,
@@ -28,23 +27,26 @@ from jaxroof.analyses.roofline_reading import (
 )
 from jaxroof.errors import listing
 from jaxroof.estimators.book.common import DTYPES
-from jaxroof.units import size
-from jaxroof.views.text.compare import times
-from jaxroof.views.text.layout import PlainTable, evenly
+from jaxroof.units import size, times
+from jaxroof.views.text.layout import PlainTable, Shown, evenly
 from jaxroof.views.text.said import REPORT, Page, Said, title, usual
 
 BINDS = {"compute": "arithmetic", "memory": "memory", "link": "links"}
 FEW = 4  # most cases for which a table has the additional columns
 TIE = 1e-9  # times with a smaller relative difference count as equal
 SHARE = "share of peak"
+READ = {  # of the results of a roofline
+    "verdict": "What takes the longest",
+    SHARE: "Of the arithmetic peak, where everything overlaps",
+}
 HOW_TO_KEEP = "Draw it with -o roofline.png (.svg, .pdf); -o FILE.nc, .csv or .json keeps it."
 
 
 def answer(data: xr.Dataset, page: Page = REPORT) -> Iterator[Said]:
     """Yield what limits an operator at a shape, or along a sweep."""
-    sweep = roofs.sweep_dimension(data) is not None
+    sweep = sweep_dimension(data) is not None
     yield from title(f"{data.attrs['title']}{_on(data)}")
-    if not roofs.is_roofline(data):
+    if not is_roofline(data):
         yield from usual(str(data.attrs["about"]))
         yield from usual(plain_sweep_table(data) if sweep else result_table(data))
         return
@@ -55,7 +57,7 @@ def answer(data: xr.Dataset, page: Page = REPORT) -> Iterator[Said]:
 
 
 def _on(data: xr.Dataset) -> str:
-    names = [name for name, _ in roofs.cases(data) if name]
+    names = [name for name, _ in cases(data) if name]
     if len(names) == 1:
         return f" {'in' if names[0].partition(',')[0] in DTYPES else 'on'} {names[0]}"
     return f", {len(names)} cases" if names else ""
@@ -71,13 +73,15 @@ def verdict(point: xr.Dataset) -> str:
     if not spent:
         return "Nothing to do: there is neither arithmetic nor traffic."
     bound = binding(point)
-    parts = listing([f"{_time(time)} of {TIMES[name][1]}" for time, name in spent])
+    parts = listing([f"{size(time, 's')} of {TIMES[name][1]}" for time, name in spent])
     if len(spent) == 1:
         return f"{TIMES[bound][2]}: there is {parts} and nothing else. {critical_words(point)}"
     ratio = times(spent[0][0] / spent[1][0])
     said = f"{TIMES[bound][2]}: {TIMES[spent[0][1]][1]} takes {ratio} as long as "
     said += f"{TIMES[spent[1][1]][1]}{_reach(point)}. {parts}: "
-    said += f"{_time(float(point.lower))} if they overlap, {_time(float(point.upper))} if not. "
+    said += (
+        f"{size(float(point.lower), 's')} if they overlap, {size(float(point.upper), 's')} if not. "
+    )
     return f"{said}{critical_words(point)}".strip()
 
 
@@ -89,39 +93,34 @@ def _reach(point: xr.Dataset) -> str:
     share = _share(point)
     if share == 0:
         return ""
-    words = "the whole peak" if share >= 1 else f"{_percent(share)} of the peak"
+    words = "the whole peak" if share >= 1 else f"{_percent(point)} of the peak"
     return f", so {words} is within reach"
 
 
 def result_table(data: xr.Dataset) -> PlainTable:
     """Return every result of one shape: a row per result, a column per case, and the meaning."""
-    columns, table = cases(data), PlainTable()
-    table.add_column("result", no_wrap=True)
-    for name, _ in columns:
-        head = "value" if len(columns) == 1 else _stacked(name)
-        table.add_column(head, justify="right", no_wrap=True)
-    table.add_column("meaning", optional=1)
-    if not is_roofline(data):
-        for row in _rows(columns, [str(name) for name in data.data_vars]):
-            table.add_row(*row)
-        return table
-    idle = {"message", "link_time"} if not np.any(data.link_time.values) else set()
-    names = [str(n) for n in data.data_vars if n not in {*VERDICTS, *idle}]
-    bound = [_bound(point) for _, point in columns]
-    table.add_row("verdict", *bound, "What takes the longest")
-    for row in _rows(columns, names):
-        table.add_row(*row)
-        if row[0] == "upper":
-            shares = [_percent(_share(point)) for _, point in columns]
-            table.add_row(SHARE, *shares, "Of the arithmetic peak, where everything overlaps")
-    return table
+    every, read = cases(data), is_roofline(data)
+    idle = {*VERDICTS} if read else set()
+    idle |= {"message", "link_time"} if read and not np.any(data.link_time.values) else set()
+    names = [str(name) for name in data.data_vars if name not in idle]
+    meaning = {name: str(every[0][1][name].attrs.get("long_name", "")) for name in names}
+    if read:
+        meaning = {**READ, **meaning}
 
+    def case(name: str, point: xr.Dataset) -> Shown:
+        def cell(result: str) -> str:
+            if result in READ and read:
+                return _percent(point) if result == SHARE else _bound(point)
+            return _cell(point, result)
 
-def _rows(columns: Sequence[tuple[str, xr.Dataset]], names: Sequence[str]) -> Iterator[list[str]]:
-    for name in names:
-        about = columns[0][1][name].attrs
-        cells = [_cell(point, name) for _, point in columns]
-        yield [name, *cells, str(about.get("long_name", ""))]
+        return Shown("value" if len(every) == 1 else name.replace(" ", "\n", 1), cell)
+
+    columns = [
+        Shown("result", str, 0, "left"),
+        *(case(*one) for one in every),
+        Shown("meaning", lambda result: meaning[result], 1, "left", wraps=True),
+    ]
+    return PlainTable().add_rows(columns, meaning)
 
 
 def _cell(point: xr.Dataset, name: str) -> str:
@@ -152,9 +151,9 @@ def fastest_words(point: xr.Dataset) -> str:
     worst = max(times_of, key=lambda name: times_of[name])
     least = min(times_of.values())
     if times_of[worst] <= least * (1 + TIE):
-        return f"all alike ({_time(least)} at least)"
+        return f"all alike ({size(least, 's')} at least)"
     ratio = times(times_of[worst] / least)
-    return f"{fastest_names(point)} ({_time(least)} at least), {ratio} as fast as {worst}"
+    return f"{fastest_names(point)} ({size(least, 's')} at least), {ratio} as fast as {worst}"
 
 
 def shape_sentences(data: xr.Dataset) -> list[str]:
@@ -179,38 +178,35 @@ def sweep_table(data: xr.Dataset, most: int = 12) -> PlainTable:
     Several cases have one column each for the share of the peak and the lower bound and, if there
     are few cases, for what binds.
     """
-    dim, every = sweep_dimension(data), cases(data)
-    assert dim is not None
+    dim, every = str(sweep_dimension(data)), cases(data)
     single, few = len(every) == 1, len(every) <= FEW
+
+    def bound(point: xr.Dataset) -> str:
+        return BINDS[binding(point)]
+
+    def case(name: str, part: xr.Dataset) -> Shown:
+        def cell(i: int) -> str:
+            point = part.isel({dim: i})
+            said = f"{100 * _share(point):>5.3g} %  {size(float(point.lower), 's'):>8}"
+            return f"{said}  {bound(point)}" if few else said
+
+        return Shown(name, cell, 0, "left")
+
+    def alone(head: str, cell: Callable[[xr.Dataset], str], side: JustifyMethod = "right") -> Shown:
+        return Shown(head, lambda i: cell(every[0][1].isel({dim: i})), 0, side)
+
+    columns = [
+        alone("intensity", lambda point: f"{float(point.intensity):.4g}"),
+        alone("% of peak", lambda point: f"{100 * _share(point):.3g}"),
+        alone("lower", lambda point: size(float(point.lower), "s")),
+        alone("upper", lambda point: size(float(point.upper), "s")),
+        alone("bound by", bound, "left"),
+    ]
+    places = milestones(data[dim].values, most)
+    first = Shown(letter(data, dim), lambda i: at(data[dim].isel({dim: i})))
     title = "Share of the peak, least time" + (", what it is bound by" if few else "")
-    table = PlainTable(None if single else title)
-    table.add_column(letter(data, dim), justify="right", no_wrap=True)
-    for head in ("intensity", "% of peak", "lower", "upper") if single else ():
-        table.add_column(head, justify="right", no_wrap=True)
-    for head in ("bound by",) if single else [name for name, _ in every]:
-        table.add_column(head, no_wrap=True)
-    before = None
-    for i in milestones(data[dim].values, most):
-        points = [part.isel({dim: i}) for _, part in every]
-        bound = binding(points[0])
-        if single and before not in (None, bound):
-            table.add_section()
-        before = bound
-        cells = _single_cells(points[0]) if single else [_case_cell(point, few) for point in points]
-        table.add_row(at(data[dim].isel({dim: i})), *cells)
-    return table
-
-
-def _single_cells(point: xr.Dataset) -> list[str]:
-    intensity, share = f"{float(point.intensity):.4g}", f"{100 * _share(point):.3g}"
-    bounds = [_time(float(point[name])) for name in ("lower", "upper")]
-    return [intensity, share, *bounds, BINDS[binding(point)]]
-
-
-def _case_cell(point: xr.Dataset, few: bool) -> str:
-    share, lower = f"{100 * _share(point):.3g}", _time(float(point.lower))
-    bound = f"  {BINDS[binding(point)]}" if few else ""
-    return f"{share:>5} %  {lower:>8}{bound}"
+    columns = [first, *(columns if single else (case(*one) for one in every))]
+    return PlainTable(None if single else title).add_rows(columns, places)
 
 
 def _share(point: xr.Dataset) -> float:
@@ -228,12 +224,22 @@ def sweep_sentences(data: xr.Dataset) -> list[str]:
         if not np.any(part.lower.values > 0):
             said.append(f"{head}nothing to do.")
             continue
-        said.append(f"{head}{turn_words(part)}. {_detail(part, dim)}".strip())
+        turns = turn_words(part) if name else _capital(turn_words(part))
+        said.append(f"{head}{turns}. {_detail(part, dim)}".strip())
     if len(every) > 1:
         ends = [data.isel({dim: i}) for i in (0, -1)]
         words = [f"at {letter(data, dim)} = {at(end[dim])}: {fastest_words(end)}" for end in ends]
         said.append(f"Fastest {'; '.join(words)}.")
     return said
+
+
+def grid_sentence(data: xr.Dataset) -> str:
+    """Return at how many points of a grid each limit binds."""
+    spent = xr.broadcast(*(data[time] for time, _, _ in TIMES.values()))
+    most = np.argmax([one.values.ravel() for one in spent], axis=0)
+    counts = zip(np.bincount(most, minlength=len(TIMES)), TIMES.values(), strict=True)
+    said = [f"{verdict} at {count:,}" for count, (_, _, verdict) in counts if count]
+    return _capital(f"{listing(said)} of {most.size:,} points.")
 
 
 def _detail(part: xr.Dataset, dim: str) -> str:
@@ -250,36 +256,23 @@ def _detail(part: xr.Dataset, dim: str) -> str:
 
 def plain_sweep_table(data: xr.Dataset, most: int = 8) -> PlainTable:
     """Return every result at a few points of a sweep: one row per result, one column per point."""
-    dim = sweep_dimension(data)
-    assert dim is not None
-    table, rows = PlainTable(), milestones(data[dim].values, most)
-    table.add_column("result", no_wrap=True)
-    every = cases(data)
-    for name, part in every:
-        for i, optional in zip(rows, evenly(len(rows)), strict=True):
-            head = f"{letter(data, dim)} = {at(part[dim].isel({dim: i}))}"
-            whole = head if len(every) == 1 else f"{_stacked(name)}\n{head}"
-            table.add_numbers(whole, optional=optional)
-    for result in data.data_vars:
-        cells: list[Any] = [
-            amount(part[result].isel({dim: i} if dim in part[result].dims else {}))
-            for _, part in every
-            for i in rows
-        ]
-        table.add_row(str(result), *cells)
-    return table
+    dim, every = str(sweep_dimension(data)), cases(data)
+
+    def point(name: str, part: xr.Dataset, i: int, soon: int) -> Shown:
+        def cell(result: str) -> str:
+            return amount(part[result].isel({dim: i} if dim in part[result].dims else {}))
+
+        head = f"{letter(data, dim)} = {at(part[dim].isel({dim: i}))}"
+        return Shown(head if len(every) == 1 else f"{name}\n{head}", cell, soon)
+
+    places = milestones(data[dim].values, most)
+    order = [*zip(places, evenly(len(places)), strict=True)]
+    points = [point(*one, *place) for one in every for place in order]
+    return PlainTable().add_rows([Shown("result", str, 0, "left"), *points], data.data_vars)
 
 
-def _stacked(name: str) -> str:
-    return name.replace(" ", "\n", 1)
-
-
-def _time(value: float) -> str:
-    return size(value, "s")
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"
+def _percent(point: xr.Dataset) -> str:
+    return f"{100 * _share(point):.3g} %"
 
 
 def _capital(text: str) -> str:

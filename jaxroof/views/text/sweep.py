@@ -16,6 +16,7 @@ from jaxroof.analyses.result_metadata import (
     words_of,
 )
 from jaxroof.errors import listing
+from jaxroof.views.text import roofline
 from jaxroof.views.text.interval import interval_sentence, interval_words
 from jaxroof.views.text.plan import glossary, plan_fields, plan_words
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
@@ -27,8 +28,6 @@ TOO_LARGE, NO_LEGAL_PLAN = 1, 2  # values of the flag `reason`
 
 def answer(data: xr.Dataset, page: Page = REPORT) -> Iterator[Said]:
     """Yield the headline result of a grid, or all results of a point."""
-    from jaxroof.views.text import roofline
-
     yield from title(str(data.attrs.get("title", "")))
     if not (data.sizes or ("step_time" in data and "feasible" in data)):
         yield from usual(*(roofline.shape_sentences(data) if roofs.is_roofline(data) else ()))
@@ -49,6 +48,10 @@ def sweep_sentences(data: xr.Dataset) -> list[str]:
     best = data.isel(rank=0) if "rank" in data.sizes else data
     points = int(np.prod(list(best.sizes.values()), initial=1))
     aim = next(iter(headlines(best)), "")
+    if roofs.is_roofline(best) and best.sizes:
+        line = len({*best.sizes} - {roofs.across(best)}) == 1
+        said = roofline.sweep_sentences(best) if line else [roofline.grid_sentence(best)]
+        return [f"{_points(points)}.", *said]
     if not objective_of(best) or not aim or "feasible" not in best:
         return [f"{_points(points)}.", *limits_sentences(best)]
     searched = "plans_legal" in best
