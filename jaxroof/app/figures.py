@@ -1,6 +1,6 @@
 """Figures of the page: one style, one palette, and buttons that save them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,10 +17,12 @@ from bokeh.models import (
 )
 from bokeh.plotting import figure
 
-from jaxroof.analyses.result_metadata import words_of
+from jaxroof.analyses.result_metadata import parts_of, words_of
 from jaxroof.units import percent
 from jaxroof.views.plots import style
 
+WHOLE = "step_time"
+LEAST = 1e-4  # share of a step below which a part is not drawn
 INK, LIGHT = "#1b1f24", "#DDDDDD"
 ROOM = 1.03  # of an axis over what is drawn
 BAR = 34  # pixels of a horizontal bar with its gap
@@ -108,14 +110,34 @@ class Part(NamedTuple):
     share: float
 
 
-class Bars:
-    """Stacked horizontal bars that are drawn anew without being made anew."""
+def time_parts(data: xr.Dataset) -> list[str]:
+    """Return the results that the step time is the sum of."""
+    return parts_of(data, WHOLE) or [WHOLE]
 
-    def __init__(self, label: str) -> None:
-        """Make the empty figure; ``label`` is that of its axis."""
-        self.source = ColumnDataSource(_columns([], {}), name="bars")
+
+def step_parts(data: xr.Dataset, bars: Sequence[str]) -> list[Part]:
+    """Return the parts of the step of every plan, in the order in which they are stacked [s]."""
+    parts = {words_of(data, name): data[name].values.tolist() for name in time_parts(data)}
+    found = []
+    for place, (bar, whole) in enumerate(zip(bars, data[WHOLE].values.tolist(), strict=True)):
+        start = 0.0
+        for label, values in parts.items():
+            end = start + max(values[place], 0.0)
+            if end - start > LEAST * whole:
+                found.append(Part(bar, label, start, end, values[place] / whole))
+            start = end
+    return found
+
+
+class Bars:
+    """Step times as stacked bars that are drawn anew without being made anew."""
+
+    def __init__(self) -> None:
+        """Make the empty figure."""
+        self.source = ColumnDataSource({name: [] for name in COLUMNS}, name="bars")
         self.bounds = ColumnDataSource({"bar": [], "low": [], "high": []})
-        self.picture = plot(120, x_range=Range1d(0, 1), y_range=FactorRange(), x_axis_label=label)
+        self.picture = plot(120, x_range=Range1d(0, 1), y_range=FactorRange(),
+                            x_axis_label="step time [s]")  # fmt: skip
         drawn = self.picture.hbar(
             y="bar", left="left", right="right", color="colour", height=0.66, source=self.source
         )
@@ -123,45 +145,44 @@ class Bars:
         self.picture.add_tools(HoverTool(renderers=[drawn], tooltips=tips))
         line = Segment(x0="low", x1="high", y0="bar", y1="bar", line_color=INK, line_width=2)
         self.picture.add_glyph(self.bounds, line)
-        self.picture.scatter("low", "bar", source=self.bounds, marker="dash", angle=1.5708,
-                             size=10, color=INK)  # fmt: skip
-        self.picture.scatter("high", "bar", source=self.bounds, marker="dash", angle=1.5708,
-                             size=10, color=INK)  # fmt: skip
+        for end in ("low", "high"):
+            self.picture.scatter(end, "bar", source=self.bounds, marker="dash", angle=1.5708,
+                                 size=10, color=INK)  # fmt: skip
         self.picture.ygrid.grid_line_color = None
         self.picture.min_border_right = 20
 
     def show(
         self,
-        parts: Sequence[Part],
-        colours: Mapping[str, str],
+        data: xr.Dataset,
+        bars: Sequence[str],
         bounds: Iterable[tuple[str, float, float]] = (),
     ) -> list[tuple[str, str]]:
-        """Draw parts (bar, part, start, end, share), and intervals; return the legend."""
-        factors = list(dict.fromkeys(one.bar for one in parts))[::-1]
+        """Draw the parts of the step of every plan, and intervals; return the legend."""
+        parts, ends, factors = step_parts(data, bars), list(bounds), list(bars)[::-1]
+        known = style.parts(data, WHOLE).items()
+        colours = {words_of(data, name): colour for name, (_, colour) in known}
         if list(self.picture.y_range.factors) != factors:
             self.picture.y_range.factors = factors
             self.picture.height = 70 + BAR * len(factors)
-        self.source.data = _columns(parts, colours)
-        ends = list(bounds)
+        rows = [
+            (p.bar, p.part, p.start, p.end, colours[p.part], f"{p.end - p.start:.4g}",
+             percent(p.share, 1))
+            for p in parts
+        ]  # fmt: skip
+        self.source.data = columns(COLUMNS, rows)
+        self.bounds.data = columns(("bar", "low", "high"), ends)
         self.picture.x_range.end = ROOM * max([one.end for one in parts] + [e[2] for e in ends])
-        names = ("bar", "low", "high")
-        self.bounds.data = {n: [end[i] for end in ends] for i, n in enumerate(names)}
         drawn = {one.part for one in parts}
         return [entry for entry in colours.items() if entry[0] in drawn]
 
 
-def _columns(parts: Sequence[Part], colours: Mapping[str, str]) -> Any:
-    return {
-        "bar": [one.bar for one in parts],
-        "part": [one.part for one in parts],
-        "left": [one.start for one in parts],
-        "right": [one.end for one in parts],
-        "colour": [colours[one.part] for one in parts],
-        "seconds": [f"{one.end - one.start:.4g}" for one in parts],
-        "share": [percent(one.share, 1) for one in parts],
-    }
+COLUMNS = ("bar", "part", "left", "right", "colour", "seconds", "share")
 
 
-def part_colours(data: xr.Dataset, whole: str) -> dict[str, str]:
-    """Return the colour of every part of a result, as all pictures have it."""
-    return {words_of(data, name): colour for name, (_, colour) in style.parts(data, whole).items()}
+def columns(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
+    """Return rows as the columns of a picture's source.
+
+    >>> columns(("a", "b"), [(1, 2), (3, 4)]), columns(("a",), [])
+    ({'a': [1, 3], 'b': [2, 4]}, {'a': []})
+    """
+    return {name: [row[place] for row in rows] for place, name in enumerate(names)}

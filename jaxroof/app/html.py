@@ -1,18 +1,26 @@
 """Texts of the page as HTML: every word of a person or of data is escaped."""
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Sequence
 from html import escape
 
 import panel as pn
 from rich.table import Table
 
 from jaxroof.app.components import static
-from jaxroof.app.refusals import in_controls
 from jaxroof.views.report.markup import head, plain
 from jaxroof.views.text.said import Said
 
 NARROW = 6  # columns that a phone shows
 FEW = 3  # columns whose texts take several lines on a phone
+LABELS = {"where": "Rules", "mine": "My plan", "gpus": "GPUs", "margin": "Memory to leave free"}
+SHELL = (  # what sentences say of the shell -> what the page has for it
+    (r" `jaxroof fit --plan` with it says [^.]*\.", ""),
+    (r", or see what needs least: jaxroof fit", ", or of more memory"),
+    (r"ask with --estimator \w+( \(in a file: [^)]*\))?", "the page has none of these"),
+    (r"--set ([\w.]+)=(\S+)", r"\1 \2"),
+)
+OPTION = re.compile(r"--([a-z]+)")
 SWIPE = '<p class="swipe note">Swipe the table to the left to see all of its columns.</p>'
 
 
@@ -20,6 +28,17 @@ def text(content: str = "", **more: object) -> pn.pane.HTML:
     """Return a pane of HTML in the style of the page."""
     look = {"stylesheets": [static("text.css")], "sizing_mode": "stretch_width", "margin": 0}
     return pn.pane.HTML(content, **{**look, **more})
+
+
+def in_controls(words: str) -> str:
+    """Return a sentence that names controls of the page, not options of the shell.
+
+    >>> in_controls("none of the 464 legal plans that --where leaves has these fields")
+    'none of the 464 legal plans that Rules leaves has these fields'
+    """
+    for pattern, other in SHELL:
+        words = re.sub(pattern, other, words)
+    return OPTION.sub(lambda found: LABELS.get(found[1], found[1].capitalize()), words)
 
 
 def paragraph(words: str, kind: str = "") -> str:
@@ -41,11 +60,11 @@ def table(
     heads: Sequence[tuple[str, str]],
     rows: Iterable[Sequence[str]],
     caption: str,
-    left: int = 0,
+    left: Collection[int] = (),
     best: bool = False,
 ) -> str:
-    """Return a table of texts: heads with their explanations, the first ``left`` columns words."""
-    side = [' class="left"' if place < left else "" for place in range(len(heads))]
+    """Return a table of texts: heads with their explanations, the ``left`` columns words."""
+    side = [' class="left"' if place in left else "" for place in range(len(heads))]
     top = "".join(
         f'<th scope="col"{of}><abbr title="{escape(about)}">{escape(name)}</abbr></th>'
         for (name, about), of in zip(heads, side, strict=True)
@@ -69,7 +88,7 @@ def table(
 def shell_table(shown: Table, caption: str, best: bool = False) -> str:
     """Return a table of the terminal with all its columns."""
     heads = [(head(plain(column.header)), "") for column in shown.columns]
-    left = sum(column.justify != "right" for column in shown.columns)
+    left = [place for place, one in enumerate(shown.columns) if one.justify != "right"]
     rows = zip(*(map(plain, column.cells) for column in shown.columns), strict=True)
     return table(heads, rows, caption, left, best)
 

@@ -18,7 +18,11 @@ log = logging.getLogger("jaxroof.app")
 
 
 class Lane:
-    """One kind of answers of a session: computed one at a time, and given if still wanted."""
+    """One kind of answers of a session: computed one at a time, and given if still wanted.
+
+    ``work`` yields answers, and is left between them when nobody wants the next. ``given`` gets a
+    question, each answer and the line of an error; the last answer is ``END``.
+    """
 
     def __init__(
         self,
@@ -26,11 +30,6 @@ class Lane:
         work: Callable[[Any], Iterator[Any]],
         given: Callable[[Any, Any, str], None],
     ) -> None:
-        """Keep who works, and who gets a question, its answers and the line of an error.
-
-        ``work`` yields answers, and is left between them when nobody wants the next. The last that
-        is given is ``END``.
-        """
         self.pool, self.work, self.given = pool, work, given
         self.wanted: Any = None
         self.task: asyncio.Task[None] | None = None
@@ -75,11 +74,14 @@ class Live:
         busy: Callable[[bool], None],
         later: Callable[[Callable[[], None]], None],
     ) -> None:
-        """Keep what is done with a question."""
         self.show, self.failed, self.busy, self.later = show, failed, busy, later
         self.question: Any = None
         self.timer: asyncio.TimerHandle | None = None
-        self.first = Lane(QUICK, lambda question: _once(quick, question), self._quick_given)
+
+        def once(question: Any) -> Iterator[Any]:
+            yield quick(question)
+
+        self.first = Lane(QUICK, once, self._quick_given)
         self.second = Lane(SLOW, late, self._late_given)
 
     def ask(self, question: Any) -> None:
@@ -89,44 +91,31 @@ class Live:
         self.first.ask(question)
         if self.timer is None:
             loop = asyncio.get_running_loop()
-            self.timer = loop.call_later(PATIENCE, lambda: self._tell(self.busy, True))
+            self.timer = loop.call_later(PATIENCE, lambda: self.later(lambda: self.busy(True)))
 
     def _quick_given(self, question: Any, found: Any, error: str) -> None:
         if found is END:
             return
         self._given(question, found, error, late=False)
-        if error:
-            self._rest()
-        else:
+        if not error:
             self.second.ask(found)
 
-    def _late_given(self, quick: Any, found: Any, error: str) -> None:
-        if found is not END:
-            self._given(self.question, found, error, late=True)
-        if found is END or error:
-            self._rest()
+    def _late_given(self, _: Any, found: Any, error: str) -> None:
+        self._given(self.question, found, error, late=True)
 
     def _given(self, question: Any, found: Any, error: str, late: bool) -> None:
+        """Show what is found, or what is wrong; when all is found, say that no work goes on."""
+
         def tell() -> None:
-            if question is self.question:
+            if question is self.question and found is not END:
                 self.failed(error, late) if error else self.show(found)
 
         self.later(tell)
-
-    def _rest(self) -> None:
-        """Say that no work goes on."""
-        if self.timer is not None:
-            self.timer.cancel()
-            self.timer = None
-        self._tell(self.busy, False)
-
-    def _tell(self, how: Callable[[Any], None], what: Any) -> None:
-        self.later(lambda: how(what))
-
-
-def _once(work: Callable[[Any], Any], question: Any) -> Iterator[Any]:
-    """Yield the one answer to a question."""
-    yield work(question)
+        if found is END or error:
+            if self.timer is not None:
+                self.timer.cancel()
+                self.timer = None
+            self.later(lambda: self.busy(False))
 
 
 def attempted(answers: Iterator[Any]) -> tuple[Any, str]:

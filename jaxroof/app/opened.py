@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jaxroof import catalog
-from jaxroof.app.changes import can_be_shown
+from jaxroof.app.controls import can_be_shown
 from jaxroof.app.live import line_of
 from jaxroof.app.question import asked
-from jaxroof.app.state import START, State, checked, from_pairs, upload
+from jaxroof.app.state import PATHS, START, State, checked, from_pairs, upload
 from jaxroof.config.sweep_file import KEYS
 from jaxroof.config.toml_reader import axes, load, typed
 from jaxroof.engine.grid.axes import paths_of
@@ -19,9 +19,6 @@ from jaxroof.estimators.training.step import training
 from jaxroof.records import field_at
 from jaxroof.settings import choices_of
 from jaxroof.units import parse
-
-SIZES = {"gpus": "gpus", "global_batch": "batch"}  # of a plan -> of a state
-LEAST_AXES = 2  # of a map
 
 
 def opening(link: Sequence[tuple[str, str]], first: State) -> tuple[State, str]:
@@ -51,31 +48,23 @@ def _state(written: Mapping[str, Any], folder: pathlib.Path) -> State:
     if "model" not in written or "system" not in written:
         raise refusal("model", "missing; expected a sweep file with a model and a system")
     typed("", written, KEYS)
-    plan = dict(written.get("plan", {}))
     fields: dict[str, Any] = {}
-    for key, name in SIZES.items():
-        if key in plan:
-            fields[name] = int(parse(plan.pop(key), "1", f"plan.{key}"))
-    if plan:
-        raise refusal(f"plan.{next(iter(plan))}", "the page searches the plan; use [search] where")
+    for key, value in written.get("plan", {}).items():
+        name = next((short for short, full in PATHS.items() if full == key), None)
+        if name is None:
+            raise refusal(f"plan.{key}", "the page searches the plan; use [search] where")
+        fields[name] = int(parse(value, "1", f"plan.{key}"))
     if written.get("estimator", training.name) != training.name:
         raise refusal("estimator", "the page answers training; `jaxroof run` takes any other")
     given = dict(written.get("set", {}))
-    precision = str(given.pop("precision", written.get("format", START.precision)))
+    fields["precision"] = str(given.pop("precision", written.get("format", START.precision)))
+    fields["where"] = str(written.get("search", {}).get("where", ""))
     moved = sorted(paths_of(axes(written.get("axes", {}), folder)))
-    mapped: dict[str, Any] = {}
-    if len(moved) == LEAST_AXES:
-        mapped = dict(zip(("across", "up"), moved, strict=True))
-    begun = State(
-        **_named("model", written.get("model", ""), folder),
-        **_named("system", written.get("system", ""), folder),
-        precision=precision,
-        where=str(written.get("search", {}).get("where", "")),
-        **fields,
-        **mapped,
-        tab="map" if mapped else START.tab,
-    )
-    return _with_changes(checked(begun), given)
+    if len(moved) == 2:  # the axes of a map
+        fields |= {"across": moved[0], "up": moved[1], "tab": "map"}
+    for field in ("model", "system"):
+        fields |= _named(field, written[field], folder)
+    return _with_changes(checked(State(**fields)), given)
 
 
 def _named(field: str, name: str, folder: pathlib.Path) -> dict[str, Any]:
@@ -91,17 +80,17 @@ def _named(field: str, name: str, folder: pathlib.Path) -> dict[str, Any]:
 
 def _with_changes(state: State, given: Mapping[str, Any]) -> State:
     """Return a state with the numbers and the choices of [set]."""
-    found = asked(state)
-    choices = {key: str(value) for key, value in given.items() if key in choices_of(found.recipe)}
-    changes = {}
+    found, changes, choices = asked(state), {}, {}
+    known = choices_of(found.recipe)
     for path, value in given.items():
-        if path not in choices:
-            full = path.replace("chip.", "system.chip.", 1) if path.startswith("chip.") else path
-            try:
-                unit = field_at(found.inputs, full).metadata["unit"]
-            except (InputError, KeyError):
-                raise refusal(f"set.{path}", "no number that the page can change") from None
-            changes[full] = parse(value, unit, f"set.{path}")
-    return can_be_shown(
-        dataclasses.replace(state, changes=tuple(changes.items()), choices=tuple(choices.items()))
-    )
+        if path in known:
+            choices[path] = str(value)
+            continue
+        full = f"system.{path}" if path.startswith("chip.") else path
+        try:
+            unit = field_at(found.inputs, full).metadata["unit"]
+        except (InputError, KeyError):
+            raise refusal(f"set.{path}", "no number that the page can change") from None
+        changes[full] = parse(value, unit, f"set.{path}")
+    both: dict[str, Any] = {"changes": tuple(changes.items()), "choices": tuple(choices.items())}
+    return can_be_shown(dataclasses.replace(state, **both))

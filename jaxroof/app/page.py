@@ -2,53 +2,53 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from html import escape
 from typing import Any, NamedTuple
 
 import panel as pn
 
 from jaxroof.app import plans
-from jaxroof.app.changes import applied, at_place, can_be_shown, check_numbers
 from jaxroof.app.components import Form, Tabs, static
-from jaxroof.app.form import question_groups, question_values
-from jaxroof.app.html import alert, cards, paragraph, text, waiting
+from jaxroof.app.controls import (
+    applied,
+    at_place,
+    can_be_shown,
+    check_numbers,
+    control_of,
+    question_form,
+)
+from jaxroof.app.html import alert, cards, in_controls, paragraph, text, waiting
 from jaxroof.app.live import Live, line_of
 from jaxroof.app.question import asked
-from jaxroof.app.refusals import control_of, in_controls
 from jaxroof.app.state import TABS, State, from_link, to_link
+from jaxroof.app.tabs import USUAL, Shown, View, picture_width
 from jaxroof.app.tabs.binds import binds_view
 from jaxroof.app.tabs.compare import compare_view, with_mine
-from jaxroof.app.tabs.map_figure import map_view
+from jaxroof.app.tabs.map import map_view
 from jaxroof.app.tabs.memory import memory_view
 from jaxroof.app.tabs.plans import plans_view, time_view
 from jaxroof.app.tabs.schedule import schedule_view
 from jaxroof.app.tabs.share import share_view
-from jaxroof.app.tabs.view import USUAL, Shown, View, picture_width
 from jaxroof.errors import printable
+from jaxroof.units import seconds
 
-TITLES = {
-    "plans": "Plans",
-    "time": "Time",
-    "memory": "Memory",
-    "binds": "What binds",
-    "map": "Map",
-    "schedule": "Schedule",
-    "compare": "Compare",
-    "share": "Share",
+VIEWS: dict[str, tuple[str, Callable[..., View]]] = {  # the title of a tab, and who makes it
+    "plans": ("Plans", lambda *_: plans_view()),
+    "time": ("Time", lambda *_: time_view()),
+    "memory": ("Memory", lambda *_: memory_view()),
+    "binds": ("What binds", lambda *_: binds_view()),
+    "map": ("Map", map_view),
+    "schedule": ("Schedule", lambda told, _: schedule_view(told)),
+    "compare": ("Compare", lambda told, _: compare_view(told)),
+    "share": ("Share", lambda *_: share_view()),
 }
 PALE, PLAIN = {"opacity": "0.45"}, {"opacity": "1"}  # of an earlier question; of this one
 WIDTH = "width"  # the message of a browser: how wide its window is
 LINK = "link"  # the message of a browser that goes back: the question to ask again
 MORE = "more"  # the control that chooses a number to move; no part of the state
 SETTLED = 0.2  # seconds without a change after which the form and the address follow
-LAYOUT = (
-    "more",
-    "model",
-    "system",
-    "own_model",
-    "own_system",
-)  # controls that change which there are
+LAYOUT = ("more", "model", "system", "own_model", "own_system")  # that change which there are
 
 
 class Answer(NamedTuple):
@@ -74,7 +74,7 @@ class Page:
         self._settling: asyncio.TimerHandle | None = None
         self.form = Form(self.told, sizing_mode="stretch_width", margin=0)
         self.tabs = Tabs(
-            tabs=[[name, TITLES[name]] for name in TABS],
+            tabs=[[name, title] for name, (title, _) in VIEWS.items()],
             chosen=state.tab,
             sizing_mode="stretch_width",
             margin=(10, 0),
@@ -174,41 +174,28 @@ class Page:
     # ---- The form --------------------------------------------------------------------------------
 
     def _controls(self) -> None:
-        groups = question_groups(self.state, self.more)
-        if groups != self.form.groups:
-            self.form.groups = groups
+        """Show which controls there are, and what they have."""
+        held = question_form(self.state, self.more)
+        if held.fields != self.form.groups:
+            self.form.groups = held.fields
         self._values()
 
     def _values(self) -> None:
-        self.form.param.update(
-            values=question_values(self.state, self.more), link=to_link(self.state)
-        )
+        values = question_form(self.state, self.more).values
+        self.form.param.update(values=values, link=to_link(self.state))
 
     # ---- The answer ------------------------------------------------------------------------------
 
     def _open(self, name: str) -> None:
         """Show the body of a tab; it is made when it is first seen."""
         if name not in self.views:
-            self.views[name] = self._view(name)
+            self.views[name] = VIEWS[name][1](self.told, self.clicked)
             self.views[name].body.visible = False  # until it has an answer
             self.bodies.append(self.views[name].body)
         for other, view in self.views.items():
             shown = other == name and name in self.filled
             if view.body.visible != shown:
                 view.body.visible = shown
-
-    def _view(self, name: str) -> View:
-        makers = {
-            "plans": plans_view,
-            "time": time_view,
-            "memory": memory_view,
-            "binds": binds_view,
-            "map": lambda: map_view(self.told, self.clicked),
-            "schedule": lambda: schedule_view(self.told),
-            "compare": lambda: compare_view(self.told),
-            "share": share_view,
-        }
-        return makers[name]()
 
     def quick(self, state: State) -> Answer:
         """Return the quick answer to a state; nothing of the page is touched."""
@@ -236,7 +223,8 @@ class Page:
             return
         with pn.io.hold():
             if not answer.late:
-                self.before = plans.in_short(answer.shown.data)
+                best = answer.shown.data.isel(plan=[0])
+                self.before = f"{plans.names(best)[0]}, {seconds(float(best.step_time[0]))} a step"
                 wrong = answer.shown.wrong
                 words, control = (wrong, "mine") if wrong else (self.of_link, "")
                 self._complain(words, control_of(words, control, self.state))

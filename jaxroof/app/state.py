@@ -90,13 +90,13 @@ class State:
 START = State()
 FIELDS = [field.name for field in dataclasses.fields(State)][:-2]  # but changes and choices
 WHOLE = {"gpus": MOST_GPUS, "batch": MOST_BATCH}
+PATHS = {"gpus": "gpus", "batch": "global_batch"}  # of the state -> of the inputs
 CHOSEN = {  # fields that have one of a few values
     "precision": PRECISIONS,
     "schedule": (OWN, *SCHEDULES),
     "tab": TABS,
 }
-TYPED = ("where", "mine")
-PATHS = ("across", "up")
+TYPED = ("where", "mine", "across", "up")
 
 
 def checked(state: State) -> State:
@@ -115,7 +115,7 @@ def checked(state: State) -> State:
         value = getattr(state, name)
         if not 1 <= value <= most:
             raise refusal(name, f"expected a whole number from 1 to {most:,}, given {value:,}")
-    for name in (*TYPED, *PATHS):
+    for name in TYPED:
         if len(getattr(state, name)) > MOST_WORDS:
             raise refusal(name, f"expected at most {MOST_WORDS} characters")
     if len(state.changes) + len(state.choices) > MOST_FIELDS:

@@ -7,23 +7,25 @@ import shlex
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import jaxroof as jr
 from jaxroof.analyses.result_metadata import head_of, said_of, words_of
 from jaxroof.app import plans
-from jaxroof.app.changes import applied, at_place, numbers_of
-from jaxroof.app.figures import Bars, part_colours
+from jaxroof.app.controls import applied, at_place, numbers_of
+from jaxroof.app.figures import WHOLE, Bars, step_parts
 from jaxroof.app.html import alert, paragraph, said_in
 from jaxroof.app.opened import opened
-from jaxroof.app.question import asked
-from jaxroof.app.state import START, Upload, with_change, with_choice
-from jaxroof.app.tabs import binds, compare, machine_map, map_figure, memory, schedule, share
-from jaxroof.app.tabs import plans as times
+from jaxroof.app.question import asked, numbers
+from jaxroof.app.state import START, State, Upload, with_change, with_choice
+from jaxroof.app.tabs import Shown, binds, compare, memory, schedule, share
+from jaxroof.app.tabs import map as maps
 from jaxroof.app.tabs.compare import mine, with_mine
 from jaxroof.errors import InputError
 from jaxroof.views.answers import answer
 from jaxroof.views.plots import style
 from jaxroof.views.text.fastest_plans import own_sentence
+from jaxroof.views.text.plan import shown_fields
 
 CONFIGS = pathlib.Path(__file__).parents[1] / "catalog" / "huggingface"
 SMALL = dataclasses.replace(START, model="llama3-8b", gpus=16, batch=64)
@@ -64,21 +66,14 @@ def test_the_plans_are_those_of_the_command(state, jaxroof):
 
 
 @each
-def test_the_sweep_file_asks_the_same(state, tmp_path):
+def test_the_sweep_file_asks_the_same_and_the_page_opens_with_it(state, tmp_path):
     path = tmp_path / "asked.toml"
     path.write_text(share.sweep_file(state), encoding="utf-8")
     best = float(plans.best_plans(state, 1).step_time[0])
     assert float(jr.run(path).step_time[0]) == pytest.approx(best, rel=1e-12)
-
-
-@each
-def test_the_page_opens_with_the_sweep_file_that_it_wrote(state, tmp_path):
-    path = tmp_path / "asked.toml"
-    path.write_text(share.sweep_file(state), encoding="utf-8")
-    first, again = asked(state), asked(opened(str(path)))
-    assert again.where == first.where
-    best = [plans.best_plans(one, 1).step_time.values[0] for one in (state, opened(str(path)))]
-    assert best[0] == pytest.approx(best[1], rel=1e-12)
+    again = opened(str(path))
+    assert asked(again).where == asked(state).where
+    assert float(plans.best_plans(again, 1).step_time[0]) == pytest.approx(best, rel=1e-12)
 
 
 @each
@@ -90,21 +85,15 @@ def test_the_python_asks_the_same(state):
 
 
 @each
-def test_the_parts_of_a_bar_sum_to_the_step(state):
+def test_the_parts_of_a_bar_sum_to_the_step_in_the_colours_of_all_pictures(state):
     data = plans.best_plans(state)
-    parts = times.step_parts(data)
-    for place, bar in enumerate(times.bars(data)):
+    names = [str(place) for place in range(data.sizes["plan"])]
+    parts = step_parts(data, names)
+    for place, bar in enumerate(names):
         ends = [part.end for part in parts if part.bar == bar]
         assert max(ends) == pytest.approx(float(data.step_time[place]), rel=1e-3)
-
-
-@each
-def test_a_part_has_the_colour_of_all_pictures_whatever_is_drawn_beside_it(state):
-    data = plans.best_plans(state)
-    known = style.parts(data, times.WHOLE)
-    bars = Bars("")
-    parts = times.step_parts(data)
-    drawn = dict(bars.show(parts[1:], part_colours(data, times.WHOLE)))
+    known = style.parts(data, WHOLE)
+    drawn = dict(Bars().show(data.isel(plan=[1]), ["one"]))
     assert drawn == {
         words_of(data, n): c for n, (_, c) in known.items() if words_of(data, n) in drawn
     }
@@ -116,9 +105,9 @@ def test_the_fullest_stage_is_what_the_table_says(state):
     data = plans.best_plans(state)
     for place in range(min(3, data.sizes["plan"])):
         found = memory.by_stage(asked(state), data, place)
-        assert len(found.total) == int(data.pipeline[place])
-        assert found.total.max() == pytest.approx(float(data.memory[place]), rel=1e-12)
-        assert found.capacity == float(data.capacity)
+        assert found.sizes["stage"] == int(data.pipeline[place])
+        assert float(found.device.max()) == pytest.approx(float(data.memory[place]), rel=1e-12)
+        assert float(found.capacity) == float(data.capacity)
 
 
 @each
@@ -128,7 +117,7 @@ def test_the_words_say_the_numbers(state):
     assert f"{float(data.step_time[0]):.4g} s" in said.what
     assert f"{int(data.plans_feasible):,} plans that fit" in said.what
     spread = float(best.get("context", 1.0)) > 1.0  # else no context rank exchanges anything
-    told = [f for f in plans.fields_of(data) if spread or f != "exchange"]
+    told = [f for f in shown_fields(data) if spread or f != "exchange"]
     assert all(f"{head_of(data, f)} {said_of(best, f)}" in said.plan for f in told)
 
 
@@ -144,50 +133,51 @@ def test_what_cannot_be_answered_is_a_line():
 
 def test_the_stairs_pass_through_today():
     data, steps = plans.best_plans(SMALL), memory.stairs(asked(SMALL))
-    today = [step for step in steps if step.today]
-    assert [step.step_time for step in today] == [pytest.approx(float(data.step_time[0]))]
-    falls = [step.step_time for step in steps]
-    assert falls == sorted(falls, reverse=True)
+    today = steps.step_time.values[steps.place.values == 0]
+    assert today.tolist() == [pytest.approx(float(data.step_time[0]))]
+    assert (np.diff(steps.step_time.values) <= 0.0).all()
 
 
 def test_a_bar_of_the_tornado_is_what_a_move_does():
-    bars = {bar.path: bar for bar in binds.binding(asked(SMALL))}
-    first = next(iter(bars.values()))
+    first = binds.binding(asked(SMALL))[0]
     before = float(plans.best_plans(SMALL, 1).step_time[0])
-    value = asked(SMALL).inputs.system
-    rate = float(getattr(value, first.path.removeprefix("system.")))
+    rate = float(getattr(asked(SMALL).inputs.system, first.path.removeprefix("system.")))
     after = plans.best_plans(with_change(SMALL, first.path, rate * 1.001), 1)
     moved = float(after.step_time[0]) / before - 1.0
     assert moved == pytest.approx(1.001**first.elasticity - 1.0, rel=0.02)
 
 
+def maps_of(state: State, across: str, up: str) -> list[maps.Map | str]:
+    """Return the maps of a state over two fields, and the words between them."""
+    state = dataclasses.replace(state, across=across, up=up)
+    return list(maps.machine_maps(Shown(state, asked(state), plans.best_plans(state))))
+
+
 def test_a_map_of_many_plans_comes_in_pieces_the_coarse_one_first(monkeypatch):
-    data, fields = plans.best_plans(SMALL), ("system.hbm_bandwidth", "gpus")
-    whole = machine_map.machine_map(asked(SMALL), data, *fields)
-    monkeypatch.setattr(machine_map, "MANY", 0)
-    monkeypatch.setattr(machine_map, "FINE", (4, 3))
-    monkeypatch.setattr(machine_map, "COARSE", (2, 2))
-    found = list(machine_map.machine_maps(asked(SMALL), data, *fields))
-    maps = [one for one in found if isinstance(one, machine_map.Map)]
+    fields = ("system.hbm_bandwidth", "gpus")
+    (whole,) = maps_of(SMALL, *fields)
+    for name, value in (("MANY", 0), ("FINE", (4, 3)), ("COARSE", (2, 2))):
+        monkeypatch.setattr(maps, name, value)
+    found = maps_of(SMALL, *fields)
     words = [one for one in found if isinstance(one, str)]
-    assert [one.plan.size for one in maps] == sorted(one.plan.size for one in maps)
+    drawn = [one for one in found if isinstance(one, maps.Map)]
+    assert [one.plan.size for one in drawn] == sorted(one.plan.size for one in drawn)
     assert len(words) >= 4
     assert "points of the map" in words[0]
-    for one in maps:
-        at = np.ix_(np.searchsorted(whole.y, one.y), np.searchsorted(whole.x, one.x))
-        assert np.array_equal(whole.step_time[at], one.step_time, equal_nan=True)
+    for one in drawn:
+        same = whole.data.step_time.sel(across=one.axes[0], up=one.axes[1])
+        assert np.array_equal(same.values, one.data.step_time.values, equal_nan=True)
         assert one.here == whole.here
 
 
 def test_a_machine_of_the_map_that_is_taken_moves_no_axis():
     fields = ("system.hbm_bandwidth", "gpus")
-    usual = {path: number.value for path, number in numbers_of(SMALL).items()}
-    before = machine_map.machine_map(asked(SMALL), plans.best_plans(SMALL), *fields, usual)
+    (before,) = maps_of(SMALL, *fields)
     for across, up in ((3, -2), (-3, 2)):
-        place = float(before.x[across]), float(before.y[up])
+        place = float(before.axes[0][across]), float(before.axes[1][up])
         taken = at_place(SMALL, *zip(fields, place, strict=True))
-        axes = [machine_map.axis(asked(taken), path, 25, usual.get(path)) for path in fields[:1]]
-        assert axes[0].tolist() == before.x.tolist()
+        told, usual = numbers(asked(taken))[fields[0]], numbers_of(SMALL)[fields[0]]
+        assert maps.axis(fields[0], told, usual, 25).tolist() == before.axes[0].tolist()
 
 
 FIELDS = (("system.hbm_bandwidth", "system.matrix_flops"), ("gpus", "system.fast_domain"))
@@ -195,24 +185,21 @@ FIELDS = (("system.hbm_bandwidth", "system.matrix_flops"), ("gpus", "system.fast
 
 @pytest.mark.parametrize("fields", FIELDS)
 def test_a_point_of_the_map_is_a_search_there(fields, monkeypatch):
-    monkeypatch.setattr(machine_map, "POINTS", (5, 5))
-    data = plans.best_plans(SMALL)
-    found = machine_map.machine_map(asked(SMALL), data, *fields)
-    up = int(np.argmin(np.abs(found.y - found.here[1])))
-    across = int(np.argmin(np.abs(found.x - found.here[0])))
-    assert (found.x[across], found.y[up]) == pytest.approx(found.here)
+    monkeypatch.setattr(maps, "POINTS", (5, 5))
+    data, (found,) = plans.best_plans(SMALL), maps_of(SMALL, *fields)
+    at = dict(zip(("across", "up"), found.here, strict=True))
+    times = found.data.step_time
     best = float(data.step_time[0])
-    assert found.step_time[up, across] == pytest.approx(best, rel=1e-12)
-    assert (found.plan >= 0).tolist() == np.isfinite(found.step_time).tolist()
-    name = plans.name_of(data.isel(plan=0))
-    assert found.plans[found.plan[up, across]] == name
+    assert float(times.sel(at, method="nearest")) == pytest.approx(best, rel=1e-12)
+    assert ((found.plan >= 0) == np.isfinite(times.values)).all()
+    number = xr.DataArray(found.plan, times.coords).sel(at, method="nearest")
+    assert found.plans[int(number)] == plans.names(data)[0]
 
 
 def test_a_map_of_no_field_or_of_one_is_refused():
-    data = plans.best_plans(SMALL)
     for fields in (("secret", "gpus"), ("gpus", "gpus"), ("gpus", "system.chip.matmul")):
         with pytest.raises(InputError):
-            machine_map.machine_map(asked(SMALL), data, *fields)
+            maps_of(SMALL, *fields)
 
 
 @pytest.mark.parametrize("name", ["1f1b", "zb-h1"])
@@ -246,12 +233,13 @@ def test_a_plan_without_a_pipeline_has_no_schedule():
 
 def test_two_machines_are_two_searches():
     state = dataclasses.replace(SMALL, other="b200-180-sxm")
-    here, there, rows = compare.two_machines(state, plans.best_plans(state))
+    found = compare.two_machines(state, plans.best_plans(state))
     other = plans.best_plans(dataclasses.replace(SMALL, system="b200-180-sxm"), 1)
-    assert there.step_time == float(other.step_time[0])
-    assert [row[1:] for row in rows if row[0] == "HBM bandwidth"] == [("3.35 TB/s", "7.7 TB/s")]
-    assert sum(here.parts.values()) == pytest.approx(here.step_time)
-    assert compare.machines_sentence(here, there).startswith("b200-180-sxm is")
+    assert float(found.plans[1].step_time) == float(other.step_time[0])
+    assert [row[1:] for row in found.rows if row[0] == "HBM bandwidth"] == [
+        ("3.35 TB/s", "7.7 TB/s")
+    ]
+    assert compare.machines_sentence(found).startswith("b200-180-sxm is")
 
 
 def test_my_plan_is_the_fastest_with_its_fields_and_placed_among_all():
@@ -259,9 +247,8 @@ def test_my_plan_is_the_fastest_with_its_fields_and_placed_among_all():
     assert wrong == ""
     assert data.step_time.values.tolist() == plans.best_plans(SMALL).step_time.values.tolist()
     only = plans.best_plans(dataclasses.replace(SMALL, where="tp=8,pp=1"), 1)
-    own, different = mine(data)
-    assert own.step_time == float(only.step_time[0])
-    assert sum(own.parts.values()) == pytest.approx(own.step_time)
+    both, different = mine(data)
+    assert float(both.step_time[1]) == float(only.step_time[0])
     assert ("tensor (tp)", str(int(data.tensor[0])), "8") in different
     assert "own" not in with_mine(SMALL)[0]
 
@@ -323,8 +310,8 @@ def test_the_page_names_its_controls_and_no_option_of_the_shell():
     for state in (SMALL, dataclasses.replace(SMALL, model="deepseek-v3", gpus=256)):
         data = plans.best_plans(state)
         said += [*map(paragraph, plans.headline(data))]
-        said += [paragraph(memory.memory_sentence(memory.by_stage(asked(state), data)))]
-    said += [paragraph(binds.NOTE), paragraph(map_figure.NOTE)]
+        said += [paragraph(memory.answer_sentence(memory.by_stage(asked(state), data)))]
+    said += [paragraph(binds.NOTE), paragraph(maps.NOTE)]
     piped = schedule.schedules(asked(PIPED), plans.best_plans(PIPED))
     said += [said_in(answer(piped), schedule.CAPTION)]
     for words in said:

@@ -1,47 +1,38 @@
 """What a person does becomes a state; what no control of the page sends is refused."""
 
 import dataclasses
-import json
 import pathlib
 
 import pytest
 
-from jaxroof.app.changes import applied, at_place, check_numbers, numbers_of
-from jaxroof.app.form import question_groups, question_values
+from jaxroof.app.controls import applied, at_place, check_numbers, numbers_of, question_form
 from jaxroof.app.plans import best_plans
 from jaxroof.app.question import asked
 from jaxroof.app.state import START, State, from_link, to_link
+from jaxroof.engine.search.one_machine import limit_of
 from jaxroof.errors import InputError
 
 CONFIGS = sorted((pathlib.Path(__file__).parents[1] / "catalog" / "huggingface").glob("*.json"))
 
 
-def controls(state: State):
-    """Return every control of the form."""
-    return [field for group in question_groups(state, "") for field in group["fields"]]
+def text_of(state: State, name: str) -> str:
+    """Return what a slider shows."""
+    return question_form(state).values[name]["text"]
 
 
-def test_every_control_shows_a_value_that_it_can_have():
-    values = question_values(START, "")
-    for field in controls(START):
+def test_every_control_shows_a_value_that_it_can_have_and_every_slider_moves_its_number():
+    form = question_form(START)
+    for name, control in form.controls.items():
+        field, value = control.field, control.value
         if field["kind"] == "select":
-            assert values[field["name"]] in [value for value, _ in field["options"]]
+            assert value in [one for one, _ in field["options"]]
         if field["kind"] == "range":
-            shown = values[field["name"]]
-            assert field["texts"][shown["index"]] == shown["text"]
-
-
-def test_every_slider_moves_its_number():
-    begun = START
-    for field in controls(begun):
-        if field["kind"] == "range":
-            name = field["name"]
-            stop = 1 if question_values(begun, "")[name]["index"] == 0 else 0
-            moved = applied(begun, name, {"index": stop})
-            assert moved != begun
-            value = question_values(moved, "")[name]
-            assert value["index"] == stop
-            assert value["text"] == field["texts"][stop]
+            assert field["texts"][value["index"]] == value["text"]
+            stop = 1 if value["index"] == 0 else 0
+            moved = applied(START, name, {"index": stop})
+            assert moved != START
+            now = question_form(moved).values[name]
+            assert (now["index"], now["text"]) == (stop, field["texts"][stop])
             assert applied(moved, name, {"text": field["texts"][-1]}) != moved
 
 
@@ -152,10 +143,10 @@ def test_memory_that_stays_free_is_a_control_of_the_question_on_any_machine():
     state = START
     free = applied(state, "margin", {"text": "10 %"})
     assert free.changes == (("system.hbm_usable", 0.9),)
-    assert asked(free).capacity == pytest.approx(0.9 * asked(state).capacity)
-    assert question_values(free, "")["margin"]["text"] == "10 %"
+    assert limit_of(asked(free)) == pytest.approx(0.9 * limit_of(asked(state)))
+    assert text_of(free, "margin") == "10 %"
     best = best_plans(free, 1)
-    assert float(best.memory.values[0]) <= 0.9 * asked(state).capacity
+    assert float(best.memory.values[0]) <= 0.9 * limit_of(asked(state))
     assert applied(free, "system", state.other).changes == free.changes
     assert applied(free, "margin", {"index": 0}) == state
 
@@ -169,12 +160,12 @@ def test_the_exchange_of_context_is_a_control_beside_the_rules():
     times = {}
     for value in values:
         state = applied(dataclasses.replace(START, where="cp=8,pp=1"), name, value)
-        assert question_values(state, "")[name] == value
+        assert question_form(state).values[name] == value
         times[value] = float(best_plans(state, 1).step_time.values[0])
     assert len({*times.values()}) == 2
 
 
-GROUPS = question_groups(START, "")
+GROUPS = question_form(START).fields
 
 
 def test_a_sequence_moves_by_powers_of_two_and_tokens_are_a_control():
@@ -189,11 +180,6 @@ def test_a_sequence_moves_by_powers_of_two_and_tokens_are_a_control():
     assert days[0] == pytest.approx(10.0 * days[1])
 
 
-def test_there_are_configs_to_drop_in():
-    assert len(CONFIGS) >= 4
-    assert json.loads(CONFIGS[0].read_text(encoding="utf-8"))
-
-
 def test_a_click_on_the_map_sets_both_numbers():
     state = at_place(START, ("system.hbm_bandwidth", 4e12), ("gpus", 512.0))
     assert dict(state.changes) == {"system.hbm_bandwidth": 4e12}
@@ -204,8 +190,7 @@ def test_a_click_on_the_map_sets_both_numbers():
 
 @pytest.mark.parametrize("path", ["system.hbm_bandwidth", "system.hbm_capacity"])
 def test_what_is_shown_can_be_typed_back(path):
-    text = question_values(START, "")[path]["text"]
-    assert applied(START, path, {"text": text}) == START
+    assert applied(START, path, {"text": text_of(START, path)}) == START
 
 
 def test_a_refusal_says_the_limits_and_the_unit():
@@ -220,6 +205,6 @@ def test_a_refusal_says_the_limits_and_the_unit():
 def test_a_sequence_that_the_file_does_not_say_is_marked_as_assumed():
     path = next(one for one in CONFIGS if "qwen3" in one.name)
     state = applied(START, "own_model", {"file": path.name, "text": path.read_text("utf-8")})
-    assert question_values(state, "")["model.sequence"]["mark"] == "assumed"
+    assert question_form(state).values["model.sequence"]["mark"] == "assumed"
     state = applied(state, "model.sequence", {"text": "1024"})
-    assert question_values(state, "")["model.sequence"]["mark"] == "changed"
+    assert question_form(state).values["model.sequence"]["mark"] == "changed"

@@ -13,7 +13,7 @@ from hostile_links import REPRODUCERS, links
 from hypothesis import given, settings
 from tornado.escape import parse_qs_bytes
 
-from jaxroof.app.form import question_groups, question_values
+from jaxroof.app.controls import question_form
 from jaxroof.app.html import alert
 from jaxroof.app.live import OURS, attempted
 from jaxroof.app.opened import opening
@@ -33,7 +33,8 @@ def outcome(link: str) -> str:
     assert error.isprintable() or not error, error
     assert not error.startswith(OWN), link
     assert len(error) < 2000
-    sent = [question_groups(state, ""), question_values(state, ""), to_link(state), alert(error)]
+    form = question_form(state)
+    sent = [form.fields, form.values, to_link(state), alert(error)]
     json.dumps(sent).encode()
     assert time.process_time() - begun < SECONDS, link
     assert "<" not in sent[-1].removeprefix('<p class="alert" role="alert">').removesuffix("</p>")

@@ -1,1 +1,53 @@
-"""The panes of the page: what Panel and Bokeh show, each from one answer."""
+"""What a tab is: a body to show, what it needs computed, and how that is shown."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import xarray as xr
+
+from jaxroof.app.state import State
+from jaxroof.engine.search.problem import SearchProblem
+
+USUAL, NARROW, WIDEST = 1440, 900, 1560  # pixels of a window; where the form folds; of the page
+FORM, GAPS = 400, 30  # pixels of the form beside the answer, and around the answer
+
+
+def picture_width(window: int) -> float:
+    """Return how wide a picture is, in pixels, in a window so wide.
+
+    >>> picture_width(1440), picture_width(400)
+    (1040.0, 370.0)
+    """
+    inside = min(max(window, 200), WIDEST)
+    return float(inside - (FORM if inside > NARROW else GAPS))
+
+
+class Shown(NamedTuple):
+    """What a tab answers: the state, its checked question, and its best plans.
+
+    ``wrong`` says what is wrong with the plan of one's own, ``wide`` is the width of a picture in
+    pixels.
+    """
+
+    state: State
+    found: SearchProblem
+    data: xr.Dataset
+    wrong: str = ""
+    wide: float = 0.0
+
+
+class View(NamedTuple):
+    """One tab: its body, an answer computed apart from the page, and how the body shows it.
+
+    ``compute`` takes milliseconds; ``later`` yields what may take longer, and comes after the rest
+    is shown; a text that it yields says how far it is. Only then is a body shown that has nothing
+    ``early``. ``unanswered`` shows what there is of a question without an answer.
+    """
+
+    body: Any
+    compute: Callable[[Shown], Any] = lambda _: None
+    show: Callable[[Shown, Any], None] = lambda *_: None
+    later: Callable[[Shown], Iterator[Any]] | None = None
+    show_later: Callable[[Shown, Any], None] = lambda *_: None
+    early: bool = True
+    unanswered: Callable[[State], None] | None = None

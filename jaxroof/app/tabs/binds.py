@@ -10,31 +10,16 @@ from jaxroof.analyses.result_metadata import resources_of
 from jaxroof.app.fields import words_of
 from jaxroof.app.figures import BAR, INK, framed, plot
 from jaxroof.app.html import legend, paragraph, table, text
-from jaxroof.app.question import Asked
-from jaxroof.app.tabs.view import Shown, View
+from jaxroof.app.tabs import Shown, View
+from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.engine.sensitivity.elasticities import elasticities
 from jaxroof.units import percent
-from jaxroof.views.plots import style
-from jaxroof.views.plots.tornado import COLOURS
+from jaxroof.views.plots.tornado import OTHER, colours_of
 
 CHANGE = 0.10  # of a number, in either direction
 LEAST = 1e-3  # elasticity below which a number has no bar
 MOST = 12  # bars
 CALIBRATED = "system.chip."  # constants that multiply a rate, and so repeat its bar
-NAMES = {  # resources in everyday words, and their colours
-    "compute": ("compute", COLOURS["compute"]),
-    "HBM bandwidth": ("HBM bandwidth", COLOURS["hbm"]),
-    "fast links": ("NVLink", COLOURS["fast_links"]),
-    "slow links": ("network", COLOURS["slow_links"]),
-    "latency": ("latency", COLOURS["latency"]),
-}
-OF_FIELDS = {  # of numbers that no resource names
-    "system.fast_": "fast links",
-    "system.slow_": "slow links",
-    "system.nics": "slow links",
-    "system.hbm_": "HBM bandwidth",
-}
-OTHER = ("other", style.GREY)
 NOTE = (
     "Full colour: 10 % more of it; pale: 10 % less. Shorter to the left. The plan is kept here; "
     "a slider that is moved chooses it anew, so that the step changes by a little less."
@@ -48,67 +33,61 @@ HEADS = (
 
 
 class Bar(NamedTuple):
-    """How a time changes, as a share of it, with less and with more of one number."""
+    """How a time changes with less and with more of a number [%], which is of a resource."""
 
     path: str
     words: str
     resource: str
+    colour: str
     less: float
     more: float
     elasticity: float
 
-    @property
-    def name(self) -> tuple[str, str]:
-        """Return what it is a number of, and the colour of that."""
-        known = next((of for start, of in OF_FIELDS.items() if self.path.startswith(start)), "")
-        return NAMES.get(self.resource) or NAMES.get(known, OTHER)
 
-
-def binding(found: Asked) -> list[Bar]:
+def binding(found: SearchProblem) -> list[Bar]:
     """Return the change of the best plan's time for 10 % less and more of each number.
 
     t(x) = t (x / x0)^e with the exact elasticity e on that side, the plan kept; most first.
     """
     data = elasticities(found.estimator, found.inputs, found.recipe, where=found.where)
-    known = resources_of(data)
-    bars = []
-    for path in data.parameter.values.tolist():
-        row = data.sel(parameter=path)
-        above, below = float(row.elasticity), float(row.elasticity_below)
-        if path.startswith(CALIBRATED) or max(abs(above), abs(below)) <= LEAST:
-            continue
-        less, more = (1.0 - CHANGE) ** below - 1.0, (1.0 + CHANGE) ** above - 1.0
-        named = known.of.get(path, "")
-        resource = known.limits.get(named, named)
-        bars.append(Bar(path, words_of(path), resource, less, more, above))
+    known, bars = resources_of(data), []
+    colours = colours_of(known)
+    slopes = zip(
+        *(data[n].values.tolist() for n in ("elasticity", "elasticity_below")), strict=True
+    )
+    for path, (above, below) in zip(data.parameter.values.tolist(), slopes, strict=True):
+        if not path.startswith(CALIBRATED) and max(abs(above), abs(below)) > LEAST:
+            name = known.of.get(path, "")
+            resource = known.limits.get(name, name or "other")
+            less, more = (
+                100.0 * ((1.0 + c) ** e - 1.0) for c, e in ((-CHANGE, below), (CHANGE, above))
+            )
+            colour = colours.get(name, OTHER)
+            bars.append(Bar(path, words_of(path), resource, colour, less, more, above))
     return sorted(bars, key=lambda bar: -max(abs(bar.less), abs(bar.more)))[:MOST]
 
 
 def binding_sentence(bars: list[Bar]) -> str:
     """Return which number binds most, and the next.
 
-    >>> binding_sentence([Bar("a", "compute rate", "compute", 0.08, -0.07, -0.75)])
+    >>> binding_sentence([Bar("a", "compute rate", "compute", "", 8.0, -7.0, -0.75)])
     'Most binding: compute rate. 10 % more of it makes the step 7.0 % shorter.'
     """
     if not bars:
         return "No number of the machine changes the time of this plan."
-    first = bars[0]
-    way = "shorter" if first.more < 0.0 else "longer"
-    said = f"Most binding: {first.words}. 10 % more of it makes the step "
-    said += f"{percent(abs(first.more), 1)} {way}."
-    rest = [bar.words for bar in bars[1:3]]
-    return f"{said} Next: {' and '.join(rest)}." if rest else said
+    first, *rest = bars
+    way, by = "shorter" if first.more < 0.0 else "longer", percent(abs(first.more) / 100.0, 1)
+    next_ones = f" Next: {' and '.join(bar.words for bar in rest[:2])}." if rest else ""
+    return f"Most binding: {first.words}. 10 % more of it makes the step {by} {way}.{next_ones}"
 
 
 def binds_view() -> View:
     """Return the tab of what binds the best plan: a tornado, a bar for every number."""
-    source = ColumnDataSource(_columns([]))
+    source = ColumnDataSource({name: [] for name in Bar._fields})
     made = plot(200, y_range=FactorRange(), x_axis_label="change of the step time [%]")
+    look = {"y": "words", "left": 0, "color": "colour", "height": 0.66, "source": source}
     drawn = [
-        made.hbar(
-            y="words", right=end, left=0, color="colour", alpha=alpha, height=0.66, source=source
-        )
-        for end, alpha in (("less", 0.45), ("more", 1.0))
+        made.hbar(right=end, alpha=pale, **look) for end, pale in (("less", 0.45), ("more", 1))
     ]
     tips = [("", "@words"), ("10 % less", "@less{+0.00} %"), ("10 % more", "@more{+0.00} %")]
     made.add_tools(HoverTool(renderers=drawn, tooltips=tips))
@@ -120,24 +99,13 @@ def binds_view() -> View:
     def show(_: Shown, bars: list[Bar]) -> None:
         made.y_range.factors = [bar.words for bar in bars][::-1]
         made.height = 70 + BAR * max(len(bars), 1)
-        source.data = _columns(bars)
-        entries = legend(dict.fromkeys(bar.name for bar in bars))
+        source.data = {name: [getattr(bar, name) for bar in bars] for name in Bar._fields}
+        entries = legend(dict.fromkeys((bar.resource, bar.colour) for bar in bars))
         said.object = paragraph(binding_sentence(bars)) + entries + paragraph(NOTE, "note")
-        rows = [
-            (b.words, b.name[0], f"{100 * b.less:+.2f} %", f"{100 * b.more:+.2f} %") for b in bars
-        ]
-        below.object = table(HEADS, rows, "The same as a table", left=2)
+        rows = [(b.words, b.resource, f"{b.less:+.2f} %", f"{b.more:+.2f} %") for b in bars]
+        below.object = table(HEADS, rows, "The same as a table", left=range(2))
 
     def later(shown: Shown) -> Iterator[list[Bar]]:
         yield binding(shown.found)
 
     return View(body, later=later, show_later=show, early=False)
-
-
-def _columns(bars: list[Bar]) -> dict[str, list[object]]:
-    return {
-        "words": [bar.words for bar in bars],
-        "less": [100.0 * bar.less for bar in bars],
-        "more": [100.0 * bar.more for bar in bars],
-        "colour": [bar.name[1] for bar in bars],
-    }

@@ -2,44 +2,32 @@
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import panel as pn
 import xarray as xr
 
-from jaxroof.analyses.result_metadata import head_of, label_of, parts_of, said_of, words_of
+from jaxroof.analyses.result_metadata import head_of, label_of, said_of
 from jaxroof.app.components import Form
-from jaxroof.app.fields import MAIN, of_machine, shown
-from jaxroof.app.fields import words_of as field_words
-from jaxroof.app.figures import Bars, Part, framed, part_colours
-from jaxroof.app.form import compare_groups
+from jaxroof.app.controls import numbers_of, tab_form
+from jaxroof.app.fields import MAIN, of_machine, shown, words_of
+from jaxroof.app.figures import WHOLE, Bars, framed, time_parts
 from jaxroof.app.html import alert, legend, paragraph, table, text
-from jaxroof.app.plans import TOP, best_plans, fields_of, name_of
+from jaxroof.app.plans import TOP, best_plans, figures_of_merit, names
 from jaxroof.app.question import asked, numbers
 from jaxroof.app.state import State
-from jaxroof.app.tabs.view import Shown, View
+from jaxroof.app.tabs import Shown, View
 from jaxroof.engine.search.plan_text import parse_plan
 from jaxroof.errors import InputError
-from jaxroof.units import days, percent, seconds, size
+from jaxroof.views.text.compare import why
 from jaxroof.views.text.fastest_plans import own_sentence
+from jaxroof.views.text.plan import shown_fields
 
-WHOLE = "step_time"
 OWN = "my plan"  # the field of the form
 FIELDS = (("field", "A field of the plan"), ("best", "The best plan"), ("mine", "My plan"))
 NO_PLAN = "Type a plan of your own under Rules and my plan, such as tp=8,pp=4, to see it here."
-HEADS = ("best plan", "step", "MFU", "tokens/s a GPU", "memory", "training")
-
-
-class Side(NamedTuple):
-    """One side of a comparison: its name, its step time, and the parts of it in words [s]."""
-
-    name: str
-    step_time: float
-    parts: dict[str, float]
-
-
-# ---- A plan of one's own ------------------------------------------------------------------------
+DIFFER, BOTH = "Where the two plans differ", "Both machines, each with its best plan"
 
 
 def with_mine(state: State, top: int = TOP) -> tuple[xr.Dataset, str]:
@@ -64,35 +52,32 @@ def with_mine(state: State, top: int = TOP) -> tuple[xr.Dataset, str]:
     return data, words if words.startswith(OWN) else f"{OWN}: {words}"
 
 
-def mine(data: xr.Dataset) -> tuple[Side, list[tuple[str, str, str]]]:
-    """Return one's own plan as a side, and the fields in which it differs from the best."""
+def mine(data: xr.Dataset) -> tuple[xr.Dataset, list[tuple[str, str, str]]]:
+    """Return the times of the best plan and of one's own, and the fields in which they differ."""
     best, plan = data.isel(plan=0), json.loads(str(data.own_plan.values))
-    row = xr.Dataset({f: ((), plan[f], data[f].attrs) for f in plan}, attrs=data.attrs)
-    parts = json.loads(str(data.own_parts.values))
-    own = Side("Mine", float(data.own), {words_of(data, n): float(v) for n, v in parts.items()})
-    shown_in_either = {*fields_of(best), *fields_of(row)}
-    return own, [
-        (f"{label_of(best, f)} ({head_of(best, f)})", said_of(best, f), said_of(row, f))
-        for f in map(str, row.data_vars)
-        if f in shown_in_either and int(best[f]) != int(row[f])
+    own = best.assign({f: ((), plan[f], data[f].attrs) for f in plan})
+    times = own.assign({**json.loads(str(data.own_parts.values)), WHOLE: float(data.own)})
+    fields = dict.fromkeys(f for one in (best, own) for f in shown_fields(one) if f in plan)
+    return _beside(best, times), [
+        (f"{label_of(best, f)} ({head_of(best, f)})", said_of(best, f), said_of(own, f))
+        for f in fields
+        if int(best[f]) != int(own[f])
     ]
 
 
-def side(name: str, row: xr.Dataset) -> Side:
-    """Return one plan of a table as a side of a comparison."""
-    parts = parts_of(row, WHOLE) or [WHOLE]
-    return Side(name, float(row.step_time), {words_of(row, n): float(row[n]) for n in parts})
-
-
-# ---- Two machines -------------------------------------------------------------------------------
+def _beside(one: xr.Dataset, other: xr.Dataset) -> xr.Dataset:
+    """Return the times of two plans, and their parts, as a table of both."""
+    every = [WHOLE, *time_parts(one)]
+    pairs = {n: ("plan", [float(one[n]), float(other[n])], one[n].attrs) for n in every}
+    return xr.Dataset(pairs, attrs=one.attrs)
 
 
 class Two(NamedTuple):
-    """Two machines, and the rows of what is compared: its name, here, there."""
+    """The best plans of two machines, and the rows of what is compared: its name, here, there."""
 
-    here: Side
-    there: Side
-    rows: list[tuple[str, str, str]]
+    names: tuple[str, str]
+    plans: tuple[xr.Dataset, xr.Dataset]
+    rows: list[tuple[str, ...]]
 
 
 def two_machines(state: State, data: xr.Dataset) -> Two:
@@ -102,41 +87,28 @@ def two_machines(state: State, data: xr.Dataset) -> Two:
     """
     kept = tuple(one for one in state.changes if not of_machine(one[0]))
     other = dataclasses.replace(state, system=state.other, own_system=None, mine="", changes=kept)
-    plans = data.isel(plan=0), best_plans(other, 1).isel(plan=0)
-    rows = list(zip(HEADS, *map(_merits, plans), strict=True))
+    both = data, best_plans(other, 1)
+    rows: list[tuple[str, ...]] = [("Best plan", *(names(one)[0] for one in both))]
+    merits = zip(*map(figures_of_merit, both), strict=True)
+    rows += [(name, one, other) for (name, one, _), (_, other, _) in merits]
     here, there = numbers(asked(state)), numbers(asked(other))
-    for path in MAIN:
-        if path in here and path in there:
-            unit = str(here[path][1]["unit"])
-            said = [shown(known[path][0], unit) for known in (here, there)]
-            rows.append((field_words(path), *said))
+    for path, number in numbers_of(state).items():
+        if path in MAIN and path in there:
+            values = here[path][0], there[path][0]
+            rows.append((words_of(path), *(shown(value, number.unit) for value in values)))
     changed = any(of_machine(path) for path, _ in state.changes)
-    name = state.system_words + " (changed)" * changed
-    return Two(side(name, plans[0]), side(state.other, plans[1]), rows)
+    sides = state.system_words + " (changed)" * changed, state.other
+    return Two(sides, (both[0].isel(plan=0), both[1].isel(plan=0)), rows)
 
 
-def _merits(row: xr.Dataset) -> tuple[str, ...]:
-    return (
-        name_of(row),
-        seconds(float(row.step_time)),
-        percent(float(row.mfu), 1),
-        f"{float(row.tokens_per_second):,.0f}",
-        size(float(row.memory), "B"),
-        f"{days(float(row.training_days))} days",
-    )
-
-
-def machines_sentence(here: Side, there: Side) -> str:
+def machines_sentence(two: Two) -> str:
     """Return which machine is faster, by how much, and where the difference lies."""
-    fast, slow = sorted((here, there), key=lambda one: one.step_time)
-    by = slow.step_time / fast.step_time
+    each = zip(two.names, two.plans, strict=True)
+    (fast, best), (slow, after) = sorted(each, key=lambda one: float(one[1].step_time))
+    by = float(after.step_time) / float(best.step_time)
     if by < 1.0005:
-        return f"{here.name} and {there.name} take the same time."
-    every = {**slow.parts, **fast.parts}
-    saved = {part: slow.parts.get(part, 0.0) - fast.parts.get(part, 0.0) for part in every}
-    most = max(saved, key=lambda part: saved[part])
-    where = f"Most of the difference is {most}, {seconds(saved[most])} of a step."
-    return f"{fast.name} is {by:.3g} times as fast as {slow.name}. {where}"
+        return f"{fast} and {slow} take the same time."
+    return f"{fast} is {by:.3g} times as fast as {slow}: {why(best, after)}."
 
 
 # ---- The tab ------------------------------------------------------------------------------------
@@ -144,17 +116,14 @@ def machines_sentence(here: Side, there: Side) -> str:
 
 def compare_view(told: Callable[[str, Any], None]) -> View:
     """Return the tab that compares plans and machines; ``told`` is the listener of its form."""
-    own, machines = Bars("step time [s]"), Bars("step time [s]")
-    about_mine, about_machines = text(), text()
+    own, machines, about_mine, about_machines = Bars(), Bars(), text(), text()
     form = Form(told, always=True, sizing_mode="stretch_width")
     of_mine, of_machines = framed(own.picture, "my_plan"), framed(machines.picture, "two_machines")
-    body = pn.Column(
-        about_mine, of_mine, form, about_machines, of_machines, sizing_mode="stretch_width"
-    )
+    parts = [about_mine, of_mine, form, about_machines, of_machines]
 
     def show(found: Shown, _: Any) -> None:
-        form.groups = compare_groups()
-        form.values = {"other": found.state.other}
+        held = tab_form(found.state, "compare")
+        form.param.update(groups=held.fields, values=held.values)
 
     def later(found: Shown) -> Iterator[Two | str]:
         try:
@@ -163,42 +132,28 @@ def compare_view(told: Callable[[str, Any], None]) -> View:
             yield str(error)
 
     def show_later(found: Shown, two: Two | str) -> None:
-        colours = part_colours(found.data, WHOLE)
         of_mine.visible = "own" in found.data and not found.wrong
         of_machines.visible = isinstance(two, Two)
-        about_mine.object = f"<h3>My plan beside the best</h3>{_of_mine(found, own, colours)}"
-        said = _of_machines(two, machines, colours) if isinstance(two, Two) else alert(two)
+        about_mine.object = f"<h3>My plan beside the best</h3>{_of_mine(found, own)}"
+        said = _of_machines(two, machines) if isinstance(two, Two) else alert(two)
         about_machines.object = f"<h3>Two machines side by side</h3>{said}"
 
+    body = pn.Column(*parts, sizing_mode="stretch_width")
     return View(body, lambda _: None, show, later, show_later, early=False)
 
 
-def _of_mine(found: Shown, bars: Bars, colours: Mapping[str, str]) -> str:
+def _of_mine(found: Shown, bars: Bars) -> str:
     if found.wrong:
         return alert(found.wrong)
     if "own" not in found.data:
         return paragraph(NO_PLAN)
-    own, different = mine(found.data)
-    entries = bars.show(_parts(side("Best", found.data.isel(plan=0)), own), colours)
-    rows = table(FIELDS, different, "Where the two plans differ", left=1) if different else ""
-    return paragraph(own_sentence(found.data)) + rows + legend(entries)
+    both, different = mine(found.data)
+    entries = legend(bars.show(both, ["Best", "Mine"]))
+    rows = table(FIELDS, different, DIFFER, left=[0]) if different else ""
+    return paragraph(own_sentence(found.data)) + rows + entries
 
 
-def _of_machines(two: Two, bars: Bars, colours: Mapping[str, str]) -> str:
-    here, there, rows = two
-    entries = bars.show(_parts(here, there), colours)
-    heads = [("", "What is compared"), (here.name, "This machine"), (there.name, "The other")]
-    said = paragraph(machines_sentence(here, there))
-    return said + table(heads, rows, "Both machines, each with its best plan", 1) + legend(entries)
-
-
-def _parts(*sides: Side) -> list[Part]:
-    """Return the parts of both sides as they are stacked."""
-    found = []
-    for one in sides:
-        start = 0.0
-        for name, value in one.parts.items():
-            if value > 0.0:
-                found.append(Part(one.name, name, start, start + value, value / one.step_time))
-                start += value
-    return found
+def _of_machines(two: Two, bars: Bars) -> str:
+    entries = legend(bars.show(_beside(*two.plans), two.names))
+    heads = [("", "What is compared"), *((name, "Its best plan") for name in two.names)]
+    return paragraph(machines_sentence(two)) + table(heads, two.rows, BOTH, left=[0]) + entries

@@ -1,117 +1,70 @@
 """The tab of memory: every stage against the capacity, and what more capacity would buy."""
 
 import dataclasses
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import panel as pn
 import xarray as xr
 from bokeh.models import BoxAnnotation, ColumnDataSource, HoverTool, Label, Range1d, Span
 
-from jaxroof.app.figures import INK, framed, plain_axes, plot
-from jaxroof.app.html import legend, paragraph, table, text
-from jaxroof.app.plans import name_of
-from jaxroof.app.question import Asked
-from jaxroof.app.tabs.view import Shown, View
+from jaxroof.app.figures import INK, columns, framed, plain_axes, plot
+from jaxroof.app.html import legend, paragraph, shell_table, text
+from jaxroof.app.plans import names
+from jaxroof.app.tabs import Shown, View
+from jaxroof.engine.details import detail
+from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.engine.sensitivity.response import capacity_steps
-from jaxroof.estimators.training.details import device_memory
-from jaxroof.estimators.training.report import TrainingReport
-from jaxroof.records import field_at, with_named_absences
-from jaxroof.units import percent, seconds, size
+from jaxroof.units import percent, size
 from jaxroof.views.plots import style
-from jaxroof.views.plots.colours import colours_of
-from jaxroof.views.text.margin import Margin, margin_of
+from jaxroof.views.plots.colours import MEMORY
+from jaxroof.views.text.explain import steps_table
+from jaxroof.views.text.fit import answer_sentence, groups, mark_sentence, stages_table
+from jaxroof.views.text.margin import margin_of
 
 GB = 1e9
 SPAN = 8.0  # the stairs are shown from 1 / SPAN to SPAN times today's capacity
-HEADS = (
-    ("plan", "The best plan from there on"),
-    ("HBM from", "Least capacity with which the plan fits"),
-    ("step", "Seconds of one optimizer step"),
-)
+STAIRS = "The steps of the stairs around today's capacity"
+STAGES = "The memory of every pipeline stage [GB]"
 
 
-class StageMemory(NamedTuple):
-    """The memory of every stage by group of terms [B], what a step may fill [B], and its error."""
-
-    groups: dict[str, np.ndarray]
-    capacity: float
-    margin: Margin
-
-    @property
-    def total(self) -> np.ndarray:
-        """Return the memory of every stage."""
-        found: np.ndarray = np.sum(list(self.groups.values()), axis=0)
-        return found
-
-
-def with_plan(found: Asked, row: xr.Dataset) -> Any:
+def with_plan(found: SearchProblem, row: xr.Dataset) -> Any:
     """Return the inputs with one of the plans."""
     assert found.estimator.plan is not None
     fields = {f: np.float64(row[f]) for f in found.estimator.plan_fields if f in row}
     return dataclasses.replace(found.inputs, plan=found.estimator.plan(**fields))
 
 
-def by_stage(found: Asked, data: xr.Dataset, place: int = 0) -> StageMemory:
-    """Return the memory of every pipeline stage of one of the plans."""
-    row = data.isel(plan=place)
-    inputs = with_named_absences(with_plan(found, row))
-    each = device_memory(inputs, found.recipe, int(row.pipeline))
-    words = {n: str(field_at(TrainingReport, n).metadata["words"]) for n in each if "_" in n}
-    groups = {words[name]: np.asarray(each[name]) for name in words}
-    return StageMemory(groups, found.capacity, margin_of(data))
+def by_stage(found: SearchProblem, data: xr.Dataset, place: int = 0) -> xr.Dataset:
+    """Return the memory of every pipeline stage of one of the plans, as ``fit`` has it."""
+    inputs = with_plan(found, data.isel(plan=place))
+    memory = detail(found.estimator, "memory", inputs, found.recipe)
+    memory["capacity"].attrs["usable"] = float(found.inputs.system.hbm_usable)
+    return memory
 
 
-def memory_sentence(memory: StageMemory) -> str:
-    """Return how full the fullest stage is, and of what."""
-    full = int(np.argmax(memory.total))
-    need, stages = float(memory.total[full]), len(memory.total)
-    largest = max(memory.groups, key=lambda name: float(memory.groups[name][full]))
-    where = "The one stage" if stages == 1 else f"Stage {full}, the fullest of {stages},"
-    share = percent(float(memory.groups[largest][full]) / need)
-    left = size(memory.capacity - need, "B")
-    return (
-        f"{where} needs {size(need, 'B')} of {size(memory.capacity, 'B')}, so {left} are left; "
-        f"{largest} take {share} of it. {memory.margin.sentence(need, memory.capacity)}"
-    ).rstrip()
-
-
-class Stair(NamedTuple):
-    """A step of the stairs: from which capacity on [B], the step time [s], and the plan."""
-
-    capacity: float
-    step_time: float
-    plan: str
-    today: bool
-
-
-def stairs(found: Asked) -> list[Stair]:
+def stairs(found: SearchProblem) -> xr.Dataset:
     """Return the best step time at every capacity, least capacity first."""
     data = capacity_steps(found.estimator, found.inputs, found.recipe, where=found.where)
-    data = data.sortby("value")
-    rows = (data.isel(step=place) for place in range(data.sizes["step"]))
-    return [Stair(float(r.value), float(r.step_time), name_of(r), int(r.place) == 0) for r in rows]
+    return data.sortby("value")
 
 
-def stairs_sentence(steps: list[Stair]) -> str:
+def stairs_sentence(steps: xr.Dataset) -> str:
     """Return what the next step up would buy, and what the next step down would cost."""
-    today = next((place for place, step in enumerate(steps) if step.today), None)
-    if today is None:
+    place, times = steps.place.values.tolist(), steps.step_time.values
+    if 0 not in place:
         return ""
-    said = []
-    now = steps[today]
-    if today + 1 < len(steps):
-        more = steps[today + 1]
-        gain = percent(1.0 - more.step_time / now.step_time, 1)
-        said.append(f"With {size(more.capacity, 'B')} the step would be {gain} shorter.")
-    else:
-        said.append("More memory would not make the step shorter.")
-    if today:
-        less = steps[today - 1]
-        cost = percent(less.step_time / now.step_time - 1.0, 1)
-        said.append(f"Below {size(now.capacity, 'B')} it would be {cost} longer ({less.plan}).")
-    return " ".join(said)
+    now = place.index(0)
+    said = "More memory would not make the step shorter."
+    if now + 1 < len(place):
+        gain = percent(1.0 - times[now + 1] / times[now], 1)
+        said = f"With {size(float(steps['value'][now + 1]), 'B')} the step would be {gain} shorter."
+    if now:
+        cost, least = times[now - 1] / times[now] - 1.0, size(float(steps["value"][now]), "B")
+        plan = names(steps, "step")[now - 1]
+        said += f" Below {least} it would be {percent(cost, 1)} longer ({plan})."
+    return said
 
 
 # ---- The tab ------------------------------------------------------------------------------------
@@ -119,129 +72,101 @@ def stairs_sentence(steps: list[Stair]) -> str:
 
 def memory_view() -> View:
     """Return the tab of memory by stage and of the stairs of capacity."""
-    stages, show_stages = _stages()
-    stairs, show_stairs = _stairs()
+    (stages, show_stages), (steps, show_stairs) = _stages(), _stairs()
     said, between, below = text(), text(), text()
-    of_stairs = framed(stairs, "capacity")
+    of_stairs = framed(steps, "capacity")
     of_stairs.visible = False  # until there are any
-    body = pn.Column(
-        said,
-        framed(stages, "memory_by_stage"),
-        between,
-        of_stairs,
-        below,
-        sizing_mode="stretch_width",
-    )
+    parts = [said, framed(stages, "memory_by_stage"), between, of_stairs, below]
 
-    def show(_: Shown, found: StageMemory) -> None:
-        said.object = paragraph(memory_sentence(found)) + legend(show_stages(found))
+    def show(_: Shown, found: xr.Dataset) -> None:
+        entries, one = legend(show_stages(found).items()), found.sizes["stage"] == 1
+        rows = "" if one else shell_table(stages_table(found), STAGES)
+        words = paragraph(answer_sentence(found)) + rows + paragraph(mark_sentence(found), "note")
+        said.object = words + entries
 
-    def show_later(shown: Shown, steps: list[Stair]) -> None:
-        words = paragraph(stairs_sentence(steps))
+    def show_later(_: Shown, found: xr.Dataset) -> None:
+        words = paragraph(stairs_sentence(found))
         between.object = f"<h3>What more memory would buy</h3>{words}"
-        show_stairs(steps, shown.found.capacity)
+        show_stairs(found)
         of_stairs.visible = True
-        rows = [
-            (s.plan + "  (today)" * s.today, size(s.capacity, "B"), seconds(s.step_time))
-            for s in near(steps)
-        ]
-        below.object = table(HEADS, rows, "The steps of the stairs around today's capacity", 1)
+        below.object = shell_table(steps_table(found), STAIRS)
 
-    def compute(shown: Shown) -> StageMemory:
-        return by_stage(shown.found, shown.data)
-
-    def later(shown: Shown) -> Iterator[list[Stair]]:
+    def later(shown: Shown) -> Iterator[xr.Dataset]:
         yield stairs(shown.found)
 
-    return View(body, compute, show, later, show_later)
+    def compute(shown: Shown) -> xr.Dataset:
+        return by_stage(shown.found, shown.data)
+
+    return View(pn.Column(*parts, sizing_mode="stretch_width"), compute, show, later, show_later)
 
 
-def near(steps: list[Stair], reach: int = 4) -> list[Stair]:
-    """Return the steps around today's."""
-    today = next((place for place, step in enumerate(steps) if step.today), 0)
-    return steps[max(0, today - reach) : today + reach + 1]
-
-
-def _stages() -> tuple[Any, Callable[[StageMemory], list[tuple[str, str]]]]:
-    """Return the figure of memory by stage, and the function that draws it."""
-    source = ColumnDataSource({name: [] for name in COLUMNS})
+def _stages() -> tuple[Any, Callable[[xr.Dataset], Mapping[str, str]]]:
+    """Return the figure of memory by stage, and the function that draws it: it tells colours."""
+    told = ("stage", "bottom", "top", "colour", "group", "words")
+    source = ColumnDataSource({name: [] for name in told})
     made = plot(340, x_axis_label="pipeline stage", y_axis_label="memory of one GPU [GB]",
                 x_range=Range1d(-0.7, 0.7), y_range=Range1d(0, 1))  # fmt: skip
-    drawn = made.vbar(
-        x="stage", bottom="bottom", top="top", color="colour", width=0.8, source=source
-    )
+    look = {"x": "stage", "bottom": "bottom", "top": "top", "color": "colour", "width": 0.8}
+    drawn = made.vbar(**look, source=source)
     tips = [("stage", "@stage"), ("", "@group: @words")]
     made.add_tools(HoverTool(renderers=[drawn], tooltips=tips))
     limit = Span(location=0, dimension="width", line_color=INK, line_dash="dashed", line_width=2)
     doubtful = BoxAnnotation(fill_color=INK, fill_alpha=0.08, visible=False)
     words = Label(x=5, y=0, x_units="screen", text="", text_font_size="12px", text_color=INK,
                   y_offset=3)  # fmt: skip
-    made.add_layout(doubtful)
-    made.add_layout(limit)
-    made.add_layout(words)
+    for annotation in (doubtful, limit, words):
+        made.add_layout(annotation)
     made.xaxis.ticker.desired_num_ticks = 12
     made.xaxis.ticker.min_interval = 1
 
-    def show(found: StageMemory) -> list[tuple[str, str]]:
-        colours = colours_of(found.groups)
-        columns: dict[str, list[object]] = {name: [] for name in COLUMNS}
-        start = np.zeros(len(found.total))
-        for name, values in found.groups.items():
+    def show(found: xr.Dataset) -> Mapping[str, str]:
+        capacity, margin, rows = float(found.capacity), margin_of(found, "device"), []
+        low = np.zeros(found.sizes["stage"])
+        for name, values in groups(found).items():
             for stage, value in enumerate(values.tolist()):
-                low = float(start[stage])
-                row = (stage, low / GB, (low + value) / GB, colours[name], name, size(value, "B"))
-                for column, cell in zip(COLUMNS, row, strict=True):
-                    columns[column].append(cell)
-            start = start + values
-        source.data = columns
-        limit.location = words.y = found.capacity / GB
-        words.text = f"what a step may fill: {size(found.capacity, 'B')}"
-        doubtful.visible = found.margin.error > 0.0
-        doubtful.bottom, doubtful.top = found.margin.doubtful(found.capacity / GB)
-        words.text += f"; {found.margin.band}" * doubtful.visible
-        made.y_range.end = 1.15 * max(float(found.total.max()), found.capacity) / GB
-        made.x_range.start, made.x_range.end = -0.7, len(found.total) - 0.3
-        return list(colours.items())
+                top = (low[stage] + value) / GB
+                rows.append((stage, low[stage] / GB, top, MEMORY[name], name, size(value, "B")))
+            low = low + values
+        source.data = columns(told, rows)
+        limit.location = words.y = capacity / GB
+        words.text = f"what a step may fill: {size(capacity, 'B')}"
+        doubtful.visible = margin.error > 0.0
+        doubtful.bottom, doubtful.top = margin.doubtful(capacity / GB)
+        words.text += f"; {margin.band}" * doubtful.visible
+        made.y_range.end = 1.15 * max(float(low.max()), capacity) / GB
+        made.x_range.start, made.x_range.end = -0.7, len(low) - 0.3
+        return MEMORY
 
     return made, show
 
 
-COLUMNS = ("stage", "bottom", "top", "colour", "group", "words")
-
-
-def _stairs() -> tuple[Any, Callable[[list[Stair], float], None]]:
+def _stairs() -> tuple[Any, Callable[[xr.Dataset], None]]:
     """Return the figure of step time against capacity, and the function that draws it."""
-    line = ColumnDataSource({"capacity": [], "time": [], "plan": []})
-    today = ColumnDataSource({"capacity": [], "time": [], "plan": []})
+    line, today = (ColumnDataSource({"x": [], "time": [], "plan": []}) for _ in range(2))
     made = plot(300, x_axis_label="HBM capacity [GB]", y_axis_label="best step time [s]",
                 x_axis_type="log", y_axis_type="log", x_range=Range1d(1, 2),
                 y_range=Range1d(1, 2))  # fmt: skip
-    made.step(x="capacity", y="time", source=line, mode="after", color=style.BLUE, line_width=2)
-    dots = made.scatter("capacity", "time", source=line, size=6, color=style.BLUE)
-    here = made.scatter("capacity", "time", source=today, size=13, color=style.VERMILION)
-    tips = [("from", "@capacity{0.0} GB"), ("step", "@time{0.000} s"), ("plan", "@plan")]
+    made.step(x="x", y="time", source=line, mode="after", color=style.BLUE, line_width=2)
+    dots = made.scatter("x", "time", source=line, size=6, color=style.BLUE)
+    here = made.scatter("x", "time", source=today, size=13, color=style.VERMILION)
+    tips = [("from", "@x{0.0} GB"), ("step", "@time{0.000} s"), ("plan", "@plan")]
     made.add_tools(HoverTool(renderers=[dots, here], tooltips=tips))
 
-    def show(steps: list[Stair], capacity: float) -> None:
+    def show(steps: xr.Dataset) -> None:
+        from_, now = steps["value"].values / GB, steps.place.values == 0
+        capacity = float((steps["value"] - steps.change)[0]) / GB
         low, high = capacity / SPAN, SPAN * capacity
-        shown = [step for step in steps if step.capacity <= high]
-        first = max(
-            (s for s in shown if s.capacity <= low), key=lambda s: s.capacity, default=shown[0]
-        )
-        shown = [step for step in shown if step.capacity >= first.capacity]
-        line.data = _columns([*shown, shown[-1]._replace(capacity=high)])
-        times = [step.step_time for step in shown]
-        made.x_range.start, made.x_range.end = max(low, 0.9 * first.capacity) / GB, high / GB
-        made.y_range.start, made.y_range.end = min(times) / 1.1, max(times) * 1.1
+        begun = int(np.sum(from_[1:] <= low))
+        place = np.arange(begun, max(int(np.sum(from_ <= high)), begun + 1))
+        times, words = steps.step_time.values, names(steps, "step")
+
+        def drawn(x: Any, which: Any) -> dict[str, Any]:
+            return {"x": x, "time": times[which], "plan": [words[i] for i in which]}
+
+        line.data = drawn([*from_[place], high], [*place, place[-1]])
+        today.data = drawn([capacity] * now.sum(), np.flatnonzero(now))
+        made.x_range.start, made.x_range.end = max(low, 0.9 * from_[begun]), high
+        made.y_range.start, made.y_range.end = times[place].min() / 1.1, times[place].max() * 1.1
         plain_axes(made)
-        today.data = _columns([s._replace(capacity=capacity) for s in steps if s.today])
 
     return made, show
-
-
-def _columns(steps: list[Stair]) -> dict[str, list[object]]:
-    return {
-        "capacity": [step.capacity / GB for step in steps],
-        "time": [step.step_time for step in steps],
-        "plan": [step.plan for step in steps],
-    }

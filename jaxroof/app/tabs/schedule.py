@@ -12,13 +12,13 @@ from bokeh.models import ColumnDataSource, CustomJS, HoverTool, Range1d
 
 from jaxroof.analyses.one_plan import schedule, trace
 from jaxroof.app.components import Form
-from jaxroof.app.figures import framed, plot
-from jaxroof.app.form import schedule_groups
+from jaxroof.app.controls import tab_form
+from jaxroof.app.figures import columns, framed, plot
 from jaxroof.app.html import alert, legend, paragraph, said_in, text
-from jaxroof.app.question import Asked
 from jaxroof.app.state import SCHEDULES
+from jaxroof.app.tabs import Shown, View
 from jaxroof.app.tabs.memory import with_plan
-from jaxroof.app.tabs.view import Shown, View
+from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.errors import InputError, refusal
 from jaxroof.units import percent, seconds
 from jaxroof.views.answers import answer
@@ -33,8 +33,6 @@ WORDS = {  # of the kinds of visits that need more than their name
     "all-gather": "all-gather of weights",
     "optimizer": "update of parameters",
 }
-COLOURS = {kind: (WORDS.get(kind, kind), colour) for kind, colour in LOOKS.items()}
-OTHER = COLOURS["other"]
 CAPTION = "The best plan under every schedule"
 NEAR = """
 const near = cb_obj.end - cb_obj.start <= numbers.tags[0];
@@ -56,6 +54,12 @@ class Visit(NamedTuple):
     start: float  # [s]
     end: float
 
+    @property
+    def look(self) -> tuple[str, str]:
+        """Return what it is called, and its colour."""
+        kind = self.kind if self.kind in LOOKS else "other"
+        return WORDS.get(kind, kind), LOOKS[kind]
+
 
 class Timeline(NamedTuple):
     """The visits of one step, as many as are shown, and the seconds of the whole step."""
@@ -67,7 +71,7 @@ class Timeline(NamedTuple):
     shown: float  # [s] until which visits are shown
 
 
-def _planned(found: Asked, data: xr.Dataset) -> Any:
+def _planned(found: SearchProblem, data: xr.Dataset) -> Any:
     """Return the inputs with the best plan, after checking that it has stages, not too many.
 
     Raises: InputError where there is nothing to draw.
@@ -84,7 +88,7 @@ def _planned(found: Asked, data: xr.Dataset) -> Any:
     return with_plan(found, row)
 
 
-def schedules(found: Asked, data: xr.Dataset) -> xr.Dataset:
+def schedules(found: SearchProblem, data: xr.Dataset) -> xr.Dataset:
     """Return the best plan under every pipeline schedule.
 
     Raises: InputError where the plan has no pipeline, or no schedule allows it.
@@ -93,11 +97,10 @@ def schedules(found: Asked, data: xr.Dataset) -> xr.Dataset:
     return schedule(inputs, found.recipe, estimator=found.estimator, schedules=SCHEDULES)
 
 
-def timeline(found: Asked, data: xr.Dataset, name: str) -> Timeline:
+def timeline(found: SearchProblem, data: xr.Dataset, name: str) -> Timeline:
     """Return every visit of the best plan under a schedule, as many as are shown.
 
     No name stands for the schedule that the plan has.
-
     Raises: InputError where the plan has no pipeline, or the schedule does not allow it.
     """
     inputs = _planned(found, data)
@@ -105,15 +108,13 @@ def timeline(found: Asked, data: xr.Dataset, name: str) -> Timeline:
     name = name or own_schedule(data)
     given = {key: value for key, value in every.items() if value is not None}
     events = trace(found.estimator.name, {**given, **vars(found.recipe), "schedule": name})
-    start, last = events.start.values, events.start.values + events.duration.values
+    start, last = events.start.values, (events.start + events.duration).values
     order = np.argsort(start, kind="stable")[:BLOCKS]
-    columns = [events[n].values[order] for n in ("device", "kind", "microbatch", "stage")]
-    columns += [start[order], last[order]]
-    visits = [Visit(int(d) - 1, str(k), int(m), int(s), float(a), float(b))
-              for d, k, m, s, a, b in zip(*columns, strict=True)]  # fmt: skip
-    end = float(last.max())
+    devices, end = events.device.values, float(last.max())
+    told = [devices - 1, *(events[n].values for n in ("kind", "microbatch", "stage")), start, last]
+    visits = [Visit(*row) for row in zip(*(one[order].tolist() for one in told), strict=True)]
     shown = end if len(start) <= BLOCKS else float(start[order[-1]])
-    return Timeline(name, visits, int(events.device.values.max()), end, shown)
+    return Timeline(name, visits, int(devices.max()), end, shown)
 
 
 def own_schedule(data: xr.Dataset) -> str:
@@ -128,12 +129,13 @@ def own_schedule(data: xr.Dataset) -> str:
 def schedule_view(told: Callable[[str, Any], None]) -> View:
     """Return the tab of pipeline schedules; ``told`` is the listener of its form."""
     made, draw = _timeline()
-    form, said, below = Form(told, always=True, groups=schedule_groups()), text(), text()
-    form.sizing_mode, frame = "stretch_width", framed(made, "timeline")
+    form, said, below = Form(told, always=True, sizing_mode="stretch_width"), text(), text()
+    frame = framed(made, "timeline")
     body = pn.Column(said, form, below, frame, sizing_mode="stretch_width")
 
     def show(shown: Shown, _: Any) -> None:
-        form.values = {"schedule": shown.state.schedule}
+        held = tab_form(shown.state, "schedule")
+        form.param.update(groups=held.fields, values=held.values)
 
     def later(shown: Shown) -> Iterator[tuple[str, Timeline | str] | str]:
         words = ""
@@ -149,7 +151,8 @@ def schedule_view(told: Callable[[str, Any], None]) -> View:
         if isinstance(visits, str):
             below.object = alert(visits)
             return
-        below.object = legend(_legend(visits)) + paragraph(_note(visits), "note")
+        looks = dict.fromkeys(visit.look for visit in visits.visits)
+        below.object = legend(looks) + paragraph(_note(visits), "note")
         draw(visits, shown.wide)
 
     return View(body, lambda _: None, show, later, show_later, early=False)
@@ -157,8 +160,8 @@ def schedule_view(told: Callable[[str, Any], None]) -> View:
 
 def _timeline() -> tuple[Any, Callable[[Timeline, float], None]]:
     """Return the figure of a timeline, and the function that draws one, so wide in pixels."""
-    source = ColumnDataSource({name: [] for name in COLUMNS})
-    numbers = ColumnDataSource({name: [] for name in NUMBERS})
+    source = ColumnDataSource(columns(COLUMNS, []))
+    numbers = ColumnDataSource(columns(NUMBERS, []))
     made = plot(300, x_axis_label="time [s]", y_axis_label="device of the pipeline",
                 x_range=Range1d(0, 1), y_range=Range1d(1, 0),
                 tools="xbox_zoom,xpan,reset", active_drag="xbox_zoom",
@@ -175,59 +178,41 @@ def _timeline() -> tuple[Any, Callable[[Timeline, float], None]]:
     made.yaxis.ticker.min_interval = 1
     made.ygrid.grid_line_color = None
 
-    def draw(visits: Timeline, wide: float) -> None:
-        source.data, numbers.data = _columns(visits), _numbers(visits)
-        numbers.tags = [_near(visits, wide)]
-        drawn.glyph.line_alpha = float(visits.shown <= numbers.tags[0])
-        written.visible = visits.shown <= numbers.tags[0]
-        made.x_range.start, made.x_range.end = 0.0, visits.shown
-        made.x_range.reset_start, made.x_range.reset_end = 0.0, visits.shown
-        made.y_range.start, made.y_range.end = visits.devices - 0.5, -0.5
-        made.height = 110 + min(36, max(14, 420 // visits.devices)) * visits.devices
+    def draw(found: Timeline, wide: float) -> None:
+        blocks = [
+            (v.start, v.end, v.device - 0.45, v.device + 0.45, v.look[1], v.look[0], _words(v))
+            for v in found.visits
+        ]
+        held = [v for v in found.visits if v.stage >= 0]
+        middles = [
+            (0.5 * (v.start + v.end), v.device, str(v.microbatch), ink(v.look[1])) for v in held
+        ]
+        source.data, numbers.data = columns(COLUMNS, blocks), columns(NUMBERS, middles)
+        numbers.tags = [_near(held, wide)]
+        drawn.glyph.line_alpha = float(found.shown <= numbers.tags[0])
+        written.visible = found.shown <= numbers.tags[0]
+        made.x_range.start, made.x_range.end = 0.0, found.shown
+        made.x_range.reset_start, made.x_range.reset_end = 0.0, found.shown
+        made.y_range.start, made.y_range.end = found.devices - 0.5, -0.5
+        made.height = 110 + min(36, max(14, 420 // found.devices)) * found.devices
 
     return made, draw
 
 
+def _words(visit: Visit) -> str:
+    return f"of stage {visit.stage}, microbatch {visit.microbatch}" if visit.stage >= 0 else ""
+
+
 def _note(found: Timeline) -> str:
-    said = f"A step of {seconds(found.step)} under {found.name}"
-    if found.shown < found.step:
-        part = percent(found.shown / found.step)
-        said = f"The first {part} of a step of {seconds(found.step)} under {found.name}"
-    return f"{said}; zoom in to see the numbers of microbatches."
+    part = (
+        f"The first {percent(found.shown / found.step)} of a" if found.shown < found.step else "A"
+    )
+    step = f"step of {seconds(found.step)} under {found.name}"
+    return f"{part} {step}; zoom in to see the numbers of microbatches."
 
 
-def _numbers(found: Timeline) -> dict[str, list[Any]]:
-    """Return the numbers of microbatches, in the middle of their blocks."""
-    each = [v for v in found.visits if v.stage >= 0]
-    return {
-        "x": [0.5 * (v.start + v.end) for v in each],
-        "y": [v.device for v in each],
-        "text": [str(v.microbatch) for v in each],
-        "ink": [ink(COLOURS.get(v.kind, OTHER)[1]) for v in each],
-    }
-
-
-def _near(found: Timeline, wide: float) -> float:
+def _near(held: list[Visit], wide: float) -> float:
     """Return how much of a step is seen at most where blocks have room for their numbers [s]."""
-    each = sorted(v.end - v.start for v in found.visits if v.stage >= 0)
-    digits = max(len(str(v.microbatch)) for v in found.visits)
+    each = sorted(v.end - v.start for v in held)
+    digits = max(len(str(v.microbatch)) for v in held)
     return (wide - AXIS) / (DIGIT * digits + EDGES) * each[len(each) // 4]
-
-
-def _legend(found: Timeline) -> list[tuple[str, str]]:
-    return list(dict.fromkeys(COLOURS.get(visit.kind, OTHER) for visit in found.visits))
-
-
-def _columns(found: Timeline) -> dict[str, list[Any]]:
-    visits = found.visits
-    return {
-        "left": [v.start for v in visits],
-        "right": [v.end for v in visits],
-        "bottom": [v.device - 0.45 for v in visits],
-        "top": [v.device + 0.45 for v in visits],
-        "colour": [COLOURS.get(v.kind, OTHER)[1] for v in visits],
-        "kind": [COLOURS.get(v.kind, (v.kind, ""))[0] for v in visits],
-        "words": [
-            f"of stage {v.stage}, microbatch {v.microbatch}" if v.stage >= 0 else "" for v in visits
-        ],
-    }

@@ -15,7 +15,7 @@ from jaxroof.app.figures import BUTTON
 from jaxroof.app.html import code, paragraph, text
 from jaxroof.app.question import asked, numbers, unchanged
 from jaxroof.app.state import START, State
-from jaxroof.app.tabs.view import Shown, View
+from jaxroof.app.tabs import Shown, View
 from jaxroof.io.formats import write
 from jaxroof.units import parse, show
 
@@ -62,8 +62,7 @@ def command(state: State) -> str:
     >>> command(START)
     'jaxroof search --model llama3-70b --system h100-nvs8 --gpus 256 --batch 1024'
     """
-    words = ["jaxroof", "search"]
-    words += ["--model", state.model_words, "--system", state.system_words]
+    words = ["jaxroof", "search", "--model", state.model_words, "--system", state.system_words]
     words += ["--gpus", str(state.gpus), "--batch", str(state.batch)]
     for path, value in settings(state).items():
         words += ["--set", f"{path}={value}"]
@@ -95,16 +94,18 @@ def python(state: State) -> str:
     >>> print(python(START).splitlines()[0])
     import jaxroof as jr
     """
-    given = {"model": state.model_words, "system": state.system_words, "gpus": state.gpus}
-    more: dict[str, Any] = {**given, "global_batch": state.batch}
-    if state.where:
-        more["where"] = state.where
-    more["top"] = TOP
-    if changes := settings(state):
-        more["settings"] = changes
-    lines = [f"    {name}={value!r}," for name, value in more.items()]
-    asks = ["import jaxroof as jr", "", "data = jr.search(", '    "training",', *lines]
-    return "\n".join([*asks, ")", "print(data.step_time.values)", ""])
+    given = {
+        "model": state.model_words,
+        "system": state.system_words,
+        "gpus": state.gpus,
+        "global_batch": state.batch,
+        "where": state.where,
+        "top": TOP,
+        "settings": settings(state),
+    }
+    lines = [f"    {name}={value!r},\n" for name, value in given.items() if value]
+    asks = f'data = jr.search(\n    "training",\n{"".join(lines)})'
+    return f"import jaxroof as jr\n\n{asks}\nprint(data.step_time.values)\n"
 
 
 def _text(words: str) -> str:

@@ -1,0 +1,473 @@
+"""The form of the question: what each control shows, and the state after a message of it."""
+
+import dataclasses
+import enum
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from jaxroof import catalog
+from jaxroof.app.fields import (
+    MAIN,
+    MAPPED,
+    MARGINS,
+    MOVED,
+    SEQUENCE,
+    TOKENS,
+    USABLE,
+    Number,
+    number_of,
+    of_machine,
+    sizes,
+    texts,
+    words_of,
+)
+from jaxroof.app.plans import ASSUMED
+from jaxroof.app.question import asked, model_of, numbers, unchanged
+from jaxroof.app.state import (
+    CHOICE,
+    FIELDS,
+    FILES,
+    MODELS,
+    OWN,
+    PATHS,
+    PRECISIONS,
+    SCHEDULES,
+    START,
+    UPLOADS,
+    WHOLE,
+    State,
+    Upload,
+    checked,
+    upload,
+    with_change,
+    with_choice,
+)
+from jaxroof.catalog.needs import answers
+from jaxroof.errors import refusal, shown
+from jaxroof.estimators.training.recipe import Recipe
+from jaxroof.estimators.training.step import training
+from jaxroof.settings import kind_of_choice
+
+Field = dict[str, Any]  # one control, as the browser's side reads it
+Group = dict[str, Any]
+Option = str | tuple[str, str]  # a value, or a value and its words
+ASSUMED_SEQUENCE = 4096.0  # tokens, of a model's file that does not say
+EXCHANGE = "context_exchange"  # the choice that stands beside the rules on plans
+OF_A_MODEL = {field.name for field in dataclasses.fields(Recipe)}
+SIZE_WORDS = {
+    "gpus": ("GPUs", "Accelerators to split over."),
+    "batch": ("Batch", "Sequences of one optimizer step."),
+}
+
+
+class Control(NamedTuple):
+    """What the browser shows of a control, its value, and the state after a message of it."""
+
+    field: Field
+    value: Any
+    take: Callable[[Any], State]
+
+
+# ---- The state and its numbers ------------------------------------------------------------------
+
+
+def numbers_of(state: State) -> Mapping[str, Number]:
+    """Return the numbers that sliders move, as the catalogue has them.
+
+    Raises: InputError for a state that cannot be asked.
+    """
+    return _numbers(dataclasses.replace(unchanged(state), gpus=1, batch=1, where=""))
+
+
+@functools.lru_cache(maxsize=64)
+def _numbers(state: State) -> Mapping[str, Number]:
+    told = with_change(state, SEQUENCE, ASSUMED_SEQUENCE) if _silent(state.own_model) else state
+    each = numbers(asked(told)).items()
+    return {path: number_of(path, *found) for path, found in each if path.startswith(MOVED)}
+
+
+@functools.lru_cache(maxsize=64)
+def _silent(own: Upload | None) -> bool:
+    """Return whether a model's file does not say the tokens of a sequence."""
+    return own is not None and model_of(own)[0].sequence is None
+
+
+def check_numbers(state: State) -> None:
+    """Check how far the changed numbers of a state are from the catalogue's.
+
+    Raises: InputError for one that is too far.
+    """
+    for path, value in state.changes:
+        if path in (known := numbers_of(state)):
+            known[path].check(value)
+
+
+def can_be_shown(state: State) -> State:
+    """Return a state after checking that its form can be shown, whatever is typed in its texts.
+
+    Raises: InputError for a model, a number or a choice that is none.
+    """
+    asked(dataclasses.replace(checked(state), where=""))
+    check_numbers(state)
+    return state
+
+
+@functools.cache
+def systems() -> tuple[str, ...]:
+    """Return the systems that the page can be asked about."""
+    return tuple(name for name in catalog.names("systems") if training.name in answers(name))
+
+
+def fields_for_map(state: State) -> dict[str, str]:
+    """Return the numbers that a map may move, with their names."""
+    known = {*PATHS.values(), *numbers_of(state)}
+    return {path: words_of(path) for path in MAPPED if path in known}
+
+
+# ---- Kinds of controls --------------------------------------------------------------------------
+
+
+def _field(kind: str, name: str, label: str, help: str = "", **more: Any) -> Field:
+    return {"kind": kind, "name": name, "label": label, "help": help, **more}
+
+
+def _replaced(state: State, **fields: Any) -> State:
+    return checked(dataclasses.replace(state, **fields))
+
+
+def _select(
+    state: State,
+    name: str,
+    label: str,
+    options: Iterable[Option],
+    take: Callable[[str], State] | None = None,
+    help: str = "",
+    value: str | None = None,
+) -> Control:
+    """Return a control that chooses one of some values, by default of a field of the state."""
+    pairs = [[one, one] if isinstance(one, str) else list(one) for one in options]
+
+    def taken(message: Any) -> State:
+        if message not in [one for one, _ in pairs]:
+            raise refusal(name, f"{shown(message)}: none of its values")
+        return take(message) if take else _replaced(state, **{name: message})
+
+    own = getattr(state, name) if value is None else value
+    return Control(_field("select", name, label, help, options=pairs), own, taken)
+
+
+def _text(state: State, name: str, label: str, example: str, help: str) -> Control:
+    def taken(message: Any) -> State:
+        return _replaced(state, **{name: _as(str, name, message).strip()})
+
+    field = _field("text", name, label, help, placeholder=example)
+    return Control(field, getattr(state, name), taken)
+
+
+def _drop(name: str, kinds: str, accept: str, take: Callable[[Upload], State]) -> Control:
+    """Return a control that takes a file."""
+    label = f"Or drop in a file of my own ({kinds})"
+    return Control(_field("file", name, label, accept=accept), None, lambda m: take(_file(m)))
+
+
+def _slider(number: Number, value: float, take: Callable[[float], State], mark: str) -> Control:
+    """Return a slider with a field for the exact value."""
+    name, label = number.path, number.words[0].upper() + number.words[1:]
+    place = min(range(len(number.stops)), key=lambda i: abs(number.stops[i] - value))
+
+    def taken(message: Any) -> State:
+        told = _as(Mapping, name, message)
+        if "text" in told:
+            return take(number.read(str(told["text"])))
+        stop = told.get("index")
+        if not isinstance(stop, int) or not 0 <= stop < len(number.stops):
+            raise refusal("page", f"{name}: no such stop of its slider, given {shown(stop)}")
+        return take(number.stops[stop])
+
+    field = _field("range", name, label, number.about, texts=texts(number.stops, number.unit))
+    said = {"index": place, "text": texts((value,), number.unit)[0], "mark": mark}
+    return Control(field, said, taken)
+
+
+def _as(kind: Any, name: str, message: Any) -> Any:
+    if not isinstance(message, kind):
+        raise refusal("page", f"{name}: no value of this control")
+    return message
+
+
+def _file(message: Any) -> Upload:
+    if not isinstance(message, Mapping) or not isinstance(message.get("file"), str):
+        raise refusal("file", "not a file")
+    if not isinstance(message.get("text"), str):
+        raise refusal(message["file"][:80], "too large; expected a file of some kilobytes")
+    return upload(message["file"], message["text"])
+
+
+# ---- The question -------------------------------------------------------------------------------
+
+
+def _moved(state: State, path: str) -> Control:
+    """Return the slider of a number of the inputs."""
+    number, changes = numbers_of(state)[path], dict(state.changes)
+    value = changes.get(path, number.value)
+    mark = "changed" if path in changes else ""
+    silent = {SEQUENCE: _silent(state.own_model), TOKENS: number.value == ASSUMED}
+    if silent.get(path) and value == number.value:
+        mark = "assumed"
+    return _slider(number, value, lambda found: _with_number(state, number, found), mark)
+
+
+def _with_number(state: State, number: Number, value: float) -> State:
+    number.check(value)
+    return checked(with_change(state, number.path, None if value == number.value else value))
+
+
+def _size(state: State, name: str) -> Control:
+    words, about = SIZE_WORDS[name]
+    own = getattr(state, name)
+    number = Number(name, words, "1", about, own, sizes(WHOLE[name]))
+    return _slider(number, own, lambda found: _replaced(state, **{name: int(found)}), "")
+
+
+def _margin(state: State) -> Control:
+    """Return the control of the share of the memory that stays free."""
+    usable, words = numbers_of(state)[USABLE], "memory to leave free"
+    value = 1.0 - dict(state.changes).get(USABLE, usable.value)
+
+    def take(share: float) -> State:
+        if not 0.0 <= share < 1.0:
+            raise refusal(words, f"expected a share from 0 to 99 %, given {shown(share)}")
+        return _with_number(state, usable, 1.0 - share)
+
+    about = "Only plans that leave so much fit."
+    number = Number("margin", words, "%", about, value, MARGINS)
+    return _slider(number, value, take, "changed" if USABLE in dict(state.changes) else "")
+
+
+def _choice(state: State, name: str, help: str = "") -> Control:
+    """Return the control of a structural choice; without a usual one, each plan has its own."""
+    usual = getattr(getattr(training.recipe, name), "value", None)
+    values = [m.value for m in kind_of_choice(training.recipe, name) if m.value != usual]
+    options: list[Option] = [("", f"{usual} (usual)" if usual else "the faster one"), *values]
+
+    def take(value: str) -> State:
+        return can_be_shown(with_choice(state, name, value or None))
+
+    label, own = name.replace("_", " ").capitalize(), dict(state.choices).get(name, "")
+    return _select(state, f"{CHOICE}{name}", label, options, take, help, own)
+
+
+def _kept(state: State, gone: Callable[[str], bool], **fields: Any) -> State:
+    """Return a state with another model or system, whose numbers are its own."""
+    kept = tuple(one for one in state.changes if not gone(one[0]))
+    return dataclasses.replace(state, changes=kept, **fields)
+
+
+def _what(state: State) -> list[Control]:
+    own = state.own_model
+
+    def take(name: str | None, file: Upload | None = None) -> State:
+        chosen = {"model": name or state.model, "own_model": file}
+        found = _kept(state, lambda path: path.startswith("model."), **chosen)
+        if _silent(file):
+            found = with_change(found, SEQUENCE, ASSUMED_SEQUENCE)
+        return can_be_shown(found)
+
+    return [
+        _named(state, "model", own, catalog.names(MODELS), take),
+        _drop("own_model", "config.json or .toml", ".json,.toml", lambda file: take(None, file)),
+        _size(state, "batch"),
+        _moved(state, SEQUENCE),
+        _moved(state, TOKENS),
+        _select(  # a chip may lack the format
+            state, "precision", "Number format", PRECISIONS,
+            lambda value: can_be_shown(dataclasses.replace(state, precision=value)),
+        ),
+    ]  # fmt: skip
+
+
+def _where(state: State) -> list[Control]:
+    own, help = state.own_system, "Numbers: those of the file."
+    if own is None:
+        entry = catalog.describe("systems", state.system)
+        help = f"{entry['title']}. Numbers: {entry['source']}."
+
+    def take(name: str | None, file: Upload | None = None) -> State:
+        chosen = {"system": name or state.system, "own_system": file}
+        return can_be_shown(_kept(state, of_machine, precision=START.precision, **chosen))
+
+    return [
+        _named(state, "system", own, systems(), take, help),
+        _drop("own_system", ".toml", ".toml", lambda file: take(None, file)),
+        _size(state, "gpus"),
+        *(_moved(state, path) for path in MAIN if path in numbers_of(state)),
+        Control(
+            _field("button", "reset", "Back to the catalogue's numbers"), None,
+            lambda _: dataclasses.replace(state, changes=(), choices=()),
+        ),
+    ]  # fmt: skip
+
+
+def _named(
+    state: State,
+    name: str,
+    own: Upload | None,
+    known: Iterable[str],
+    take: Callable[[str], State],
+    help: str = "",
+) -> Control:
+    """Return the control of a model or a system: a file of one's own is chosen until another is."""
+    file = f"file:{own.name}" if own else ""
+    options: list[Option] = [(file, f"{own.name} (my file)")] if own else []
+    options += known
+
+    def taken(value: str) -> State:
+        return state if value == file else take(value)
+
+    return _select(state, name, name.capitalize(), options, taken, help, file or None)
+
+
+def _plan(state: State) -> list[Control]:
+    rules = "Only plans that keep these are compared."
+    mine = "Fields of it, or all; the tab Compare shows it beside the best."
+    return [
+        _margin(state),
+        _choice(state, EXCHANGE, "How context ranks see the whole sequence."),
+        _text(state, "where", "Rules", "tp<=8,zero<=1", rules),
+        _text(state, "mine", "My plan", "tp=8,pp=4", mine),
+    ]
+
+
+def _rest(state: State, more: str) -> list[Control]:
+    """Return the choice of any other number, and the sliders of that one and of changed ones."""
+    main = {*MAIN, SEQUENCE, TOKENS, USABLE}
+    rest = [path for path in numbers_of(state) if path not in main]
+    options: list[Option] = [("", "Choose one"), *((path, words_of(path)) for path in rest)]
+    chosen = _select(state, "more", "Number", options, lambda _: state, value=more)
+    paths = dict.fromkeys([more, *dict(state.changes)])
+    return [chosen, *(_moved(state, path) for path in paths if path in rest)]
+
+
+def _choices(state: State) -> list[Control]:
+    recipe = training.recipe
+    names = [f.name for f in dataclasses.fields(recipe) if f.name not in {EXCHANGE, *OF_A_MODEL}]
+    known = [n for n in names if issubclass(kind_of_choice(recipe, n), enum.Enum)]
+    return [_choice(state, name) for name in known]
+
+
+class Controls(NamedTuple):
+    """Groups of controls: their names and titles, and whether they are open at first."""
+
+    groups: list[tuple[str, str, list[Control], bool]]
+
+    @property
+    def fields(self) -> list[Group]:
+        """Return the groups as the browser's side reads them."""
+        return [
+            {"name": name, "title": title, "fields": [one.field for one in held], "open": is_open}
+            for name, title, held, is_open in self.groups
+        ]
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Return what every control shows."""
+        known = {name: one.value for name, one in self.controls.items()}
+        return {name: value for name, value in known.items() if value is not None}
+
+    @property
+    def controls(self) -> dict[str, Control]:
+        """Return the controls by name."""
+        return {one.field["name"]: one for _, _, held, _ in self.groups for one in held}
+
+
+def question_form(state: State, more: str = "") -> Controls:
+    """Return the controls of the question; ``more`` is a further number that is chosen."""
+    return Controls(
+        [
+            ("model", "What to train", _what(state), True),
+            ("system", "On what", _where(state), True),
+            ("plan", "Rules and my plan", _plan(state), True),
+            ("more", "Every other number", _rest(state, more), False),
+            ("choices", "Choices of the software", _choices(state), False),
+        ]
+    )
+
+
+def tab_form(state: State, tab: str) -> Controls:
+    """Return the controls inside a tab."""
+    schedules: list[Option] = [(OWN, "the plan's own"), *SCHEDULES]
+    if tab == "map":
+        options = list(fields_for_map(state).items())
+        held = [_select(state, n, n.capitalize(), options) for n in ("across", "up")]
+        return Controls([("map", "Fields of the map", held, True)])
+    if tab == "schedule":
+        held = [_select(state, "schedule", "Schedule", schedules)]
+        return Controls([("schedule", "Timeline", held, True)])
+    return Controls(
+        [("other", "Two machines", [_select(state, "other", "Beside it", systems())], True)]
+    )
+
+
+TABS = ("map", "schedule", "compare")  # that have controls of their own
+
+
+def applied(state: State, name: str, message: Any) -> State:
+    """Return the state after a message of the page: the name of a control, and its new value.
+
+    Raises: InputError for anything that is not a value of that control.
+
+    >>> applied(START, "gpus", {"text": "2,048"}).gpus
+    2048
+    >>> applied(START, "system.nics", {"text": "2"}).changes
+    (('system.nics', 2.0),)
+    """
+    for form in (question_form(state, name), *(tab_form(state, tab) for tab in TABS)):
+        if name in form.controls:
+            return form.controls[name].take(message)
+    raise refusal("page", f"{shown(name)}: no such control")
+
+
+def at_place(state: State, across: tuple[str, float], up: tuple[str, float]) -> State:
+    """Return the state at a place of the map: its two numbers become those of the question.
+
+    Whole numbers are rounded. Raises: InputError as ``applied`` does.
+    """
+    for path, value in (across, up):
+        name = next((short for short, full in PATHS.items() if full == path), "")
+        if name:
+            state = _replaced(state, **{name: max(1, round(value))})
+        elif path in (known := numbers_of(state)):
+            state = _with_number(state, known[path], float(value))
+        else:
+            raise refusal("map", f"{shown(path)}: no such number")
+    return state
+
+
+# ---- What is wrong ------------------------------------------------------------------------------
+
+ABOUT = {  # with what an error begins -> the control that it is about
+    **{name: name for name in FIELDS},
+    "my plan": "mine",
+    "memory to leave free": "margin",
+    **{words_of(path): path for path in MAPPED if "." in path},
+}
+
+
+def control_of(words: str, last: str, state: State) -> str:
+    """Return the control that an error is about: the one that it names, else the last that moved.
+
+    An error of a link is about none of the numbers, but on how many accelerators is always asked.
+
+    >>> control_of("where: tp<<8 is not a constraint", "gpus", START)
+    'where'
+    >>> control_of("plan: none is legal on 102 accelerators", "batch", START)
+    'batch'
+    >>> control_of("link: own_model: damaged; expected the whole link", "", START)
+    'own_model'
+    """
+    head = words.removeprefix("link: ").partition(":")[0]
+    if head.endswith(FILES) and last not in UPLOADS:
+        return "own_model"
+    named = {**{path: path for path, _ in state.changes}, **ABOUT}.get(head)
+    return named or last or ("gpus" if head == "plan" else "")
