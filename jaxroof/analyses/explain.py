@@ -134,11 +134,11 @@ def explain(
     _, inputs, choices, _ = ask(estimator, inputs, recipe, chosen)
     rules = [where] if isinstance(where, str) else list(where)
     task = _task(estimator, inputs, choices, rules)
+    numbers = default_parameters(estimator, task.inputs)
+    moving = [path for path in numbers if path in task.resources.of]
     with ThreadPoolExecutor(1) as beside:
         told = beside.submit(_steps, task, rules)
-        moved = response(
-            estimator, task.inputs, choices, span=span, where=rules, parameters=_moved(task)
-        )
+        moved = response(estimator, task.inputs, choices, span=span, where=rules, parameters=moving)
         steps = told.result()
     best = _best(task, steps)
     there = bool(best.feasible)
@@ -155,28 +155,17 @@ def explain(
 
 
 def _task(estimator: Estimator, inputs: Any, recipe: Any, rules: Iterable[Any]) -> Task:
-    """Return the checked task."""
     question = check_search(estimator, inputs, recipe, where=rules)
-    aim = question.objective
-    unit = field_at(question.report, aim).metadata["unit"]
+    unit = field_at(question.report, question.objective).metadata["unit"]
     who = f"explain: {estimator.name or 'estimator'}"
     if unit != "s":
-        raise refusal(who, f"{aim} is in {unit}; expected an objective that is a time")
+        what = f"{question.objective} is in {unit}; expected an objective that is a time"
+        raise refusal(who, what)
     known = resources(roles(estimator, question.inputs, recipe)["resources"])
     if not known.signs:
         what = "no rate or latency stands for a resource; expected quantity(..., resource=NAME)"
         raise refusal(who, what)
     return Task(estimator, question.inputs, recipe, known)
-
-
-def _moved(task: Task) -> list[str]:
-    """Return the numbers of the machine that describe a resource."""
-    return [p for p in default_parameters(task.estimator, task.inputs) if p in task.resources.of]
-
-
-def _limits(task: Task) -> set[str]:
-    """Return the paths of the inputs that the limit of plans depends on."""
-    return set(limiting(task.estimator, task.inputs)) if task.estimator.limit else set()
 
 
 def _steps(task: Task, rules: Iterable[Any]) -> xr.Dataset:
@@ -213,7 +202,8 @@ def _elasticities(task: Task, inputs: Any, there: bool) -> xr.Dataset:
     unused = (f"plan.{field}" for field in estimator.unused_fields(task.recipe))
     lacks = {*unused, *(path for path in estimator.structural if path not in moving)}
     whole = [p for p, f, _ in leaves(inputs) if f.metadata["whole"] or p.startswith("plan.")]
-    known = moving | _limits(task) | set(estimator.structural)
+    limiting_paths = limiting(estimator, task.inputs) if estimator.limit else ()
+    known = moving | {*limiting_paths, *estimator.structural}
     machine = [path for path in default_parameters(estimator, task.inputs) if path in known]
     asked = list(dict.fromkeys([*machine, *(path for path in whole if path not in lacks)]))
     found = at_plan(estimator, inputs, task.recipe, tuple(asked), aim)
@@ -230,14 +220,12 @@ def _operations(task: Task, inputs: Any, there: bool) -> xr.Dataset:
     names, times, seconds = limits_of(task.estimator, inputs, task.recipe)
     about = {"units": "s", "long_name": "Time of the step"}
     by = {"units": "s", "long_name": "Time of the step, by what limits it"}
-    found = xr.Dataset(
-        {
-            "time": ("operation", times[0], about),
-            "seconds": (("operation", "limit"), seconds[0], by),
-        },
-        {"operation": names, "limit": list(task.resources.limits)},
-        task.about,
-    )
+    columns = {
+        "time": ("operation", times[0], about),
+        "seconds": (("operation", "limit"), seconds[0], by),
+    }
+    labels = {"operation": names, "limit": list(task.resources.limits)}
+    found = xr.Dataset(columns, labels, task.about)
     return found if there else found.isel(operation=slice(0))
 
 
@@ -275,7 +263,6 @@ def limit_turns(
     however short; then refined in the cell where the change lies.
     """
     span, first, signs = float(moved.factor.max()), int(today.argmax()), task.resources.signs
-    limits = [*task.resources.limits]
     ways = [
         _Way(path, (1.0, end), first, _factors(moved, path, end))
         for path in (str(path) for path in moved.parameter.values if there and str(path) in signs)
@@ -285,16 +272,12 @@ def limit_turns(
         seen = zip(ways, _tops(task, inputs, moved, ways), strict=True)
         ways = [_finer(way, tops, first) for way, tops in seen]
         ways = [way for way in ways if way.limit != first]
+    limits = [*task.resources.limits]
     rows = [
-        (
-            way.path,
-            way.cell[1],
-            way.cell[1] * float(get_at(inputs, way.path)),
-            limits[way.limit],
-        )
-        for way in ways
+        (way.path, factor, factor * float(get_at(inputs, way.path)), limits[way.limit])
+        for way in sorted(ways, key=lambda way: abs(np.log(way.cell[1])))
+        for factor in way.cell[1:]
     ]
-    rows.sort(key=lambda row: abs(np.log(row[1])))
     columns = list(zip(*rows, strict=True)) or [()] * len(TURNS)
     return xr.Dataset(
         {
@@ -373,16 +356,14 @@ def explanation_dataset(found: Explanation, title: str = "") -> xr.Dataset:
     True
     """
     parts = {part: getattr(found, part) for part in PARTS}
-    data = xr.merge([_named(one, f"{part}.") for part, one in parts.items()])
+    named = (
+        one.rename({name: f"{part}.{name}" for name in {*one.variables, *one.dims}})
+        for part, one in parts.items()
+    )
+    data = xr.merge([one.drop_attrs(deep=False) for one in named])
     about = {f"{part}.attrs": json.dumps(one.attrs) for part, one in parts.items()}
     told = {"question": QUESTION, **({"title": title} if title else {})}
     return data.assign_attrs({**found.elasticities.attrs, **told, **about})
-
-
-def _named(data: xr.Dataset, start: str) -> xr.Dataset:
-    """Return a Dataset whose names all begin alike, and that has no attributes."""
-    names = {*data.variables, *data.dims}
-    return data.rename({name: f"{start}{name}" for name in names}).drop_attrs(deep=False)
 
 
 def explanation_of(data: xr.Dataset) -> Explanation:

@@ -23,9 +23,10 @@ from jaxroof.analyses.fit_question import (
     plan_numbers,
     recomputation,
     software_answer,
+    turns,
     unchecked_question,
 )
-from jaxroof.analyses.training_plans import fewest_accelerators
+from jaxroof.analyses.training_plans import fewest_accelerators, names_of
 from jaxroof.analyses.training_question import Filled, filled_plan
 from jaxroof.catalog.lookup import TODAY, as_reported
 from jaxroof.engine.details import detail
@@ -34,12 +35,12 @@ from jaxroof.engine.grid.dataset import attributes, versions
 from jaxroof.engine.grid.question import Question as Asked
 from jaxroof.engine.grid.spacing import Between, Spacing, listed_values
 from jaxroof.errors import InputError, refusal, shown
-from jaxroof.estimators.training.inputs import RECOMPUTATION, PlannedStep
+from jaxroof.estimators.training.inputs import RECOMPUTATION
 from jaxroof.estimators.training.legality import WARNINGS
 from jaxroof.estimators.training.precision import with_precision
-from jaxroof.estimators.training.recipe import Selective, TrainingRecipe, modules_of
+from jaxroof.estimators.training.recipe import Selective, modules_of
 from jaxroof.estimators.training.report import DEVICE_ERROR, HOST, RESERVED_ERROR, StageMemory
-from jaxroof.estimators.training.stage_memory import fullest_stage, host_by_stage, memory_by_stage
+from jaxroof.estimators.training.stage_memory import host_by_stage, memory_by_stage
 from jaxroof.estimators.training.step import training
 from jaxroof.records import get_at, leaves, replace_at, units
 from jaxroof.settings import Named, choose
@@ -111,18 +112,16 @@ def fit(
     data = memory_data(asked, of=lambda step, recipe: answered.memory).drop_vars(
         ["legal", "needed"]
     )
-    fits = bool(data.fits)
     data.attrs = {
-        "model": _named(model),
-        "system": _named(system),
-        **_attributes(asked, fits),
+        **names_of(model=model, system=system),
+        **_attributes(answered),
         **(filled.attrs if filled else {}),
         **_changes(answered, changes, model, system, asks),
         "software": TODAY,
     }
     _bound(data, asked)
-    if _of_today(answered):
-        _beside(data, asked, fits)
+    if answered.of_today:
+        _beside(data, asked)
     for name, bound in answered.bounds.items():
         data[name].attrs["bound"] = bound
     for name, (value, metadata) in answered.pools.items():
@@ -136,27 +135,26 @@ def fit(
 
 
 def memory_data(asked: Question, axes: Sequence[Axis] = (), **options: Any) -> xr.Dataset:
-    """Return the memory of every stage, of one plan or over axes of numbers.
-
-    ``options`` are those of the detail ``memory`` of ``training``.
-    """
+    """Return the memory of every stage, of one plan or over axes of numbers."""
     return detail(FIT, "memory", Asked(FIT, asked.inputs, asked.recipe, axes), **options)
 
 
-def _attributes(asked: Question, fits: bool) -> dict[str, str]:
+def _attributes(answered: SoftwareAnswer) -> dict[str, str]:
     """Return the question and what it leaves open, in JSON."""
+    asked = answered.asked
     plan = vars(asked.step.plan)  # what costs time, or what some codes refuse, is a warning
-    warnings = [rule.words for rule in WARNINGS if not bool(rule.allows(asked.inputs, plan))]
-    return {
-        "Conventions": "CF-1.11",
-        "question": "fit",
-        "inputs": json.dumps(_numbers(asked)),
-        "recipe": json.dumps(_choices(asked)),
-        "assumed": json.dumps(_assumed(asked)),
-        "hangs_on": json.dumps(_hangs_on(asked, fits)),
-        "warnings": json.dumps(warnings),
-        "versions": json.dumps(versions()),
+    numbers = {path: float(value) for path, _, value in leaves(asked.inputs)}
+    hangs_on = turns(asked, answered.memory, _others(asked)) if answered.of_today else []
+    told = {
+        "inputs": {path: n for path, n in numbers.items() if not path.startswith(APART)},
+        "recipe": _choices(asked),
+        "assumed": _assumed(asked),
+        "hangs_on": hangs_on,
+        "warnings": [rule.words for rule in WARNINGS if not bool(rule.allows(asked.inputs, plan))],
+        "versions": versions(),
     }
+    plain = {name: json.dumps(value) for name, value in told.items()}
+    return {"Conventions": "CF-1.11", "question": "fit", **plain}
 
 
 def _changes(
@@ -165,9 +163,8 @@ def _changes(
     """Return the cheapest changes in JSON, if asked for; other software cannot do all of them.
 
     Where neither the plan nor a change of it fits, the fewest more accelerators that hold any plan.
-    Settings that a search does not have, such as modules, are left to it.
     """
-    if not most or not _of_today(answered):
+    if not most or not answered.of_today:
         return {}
     found, inputs = changes_dataset(answered.asked, most), answered.asked.inputs
     changes: dict[str, Any] = {"changes": changes_json(found)}
@@ -182,7 +179,7 @@ def _changes(
     return changes
 
 
-def _beside(data: xr.Dataset, asked: Question, fits: bool) -> None:
+def _beside(data: xr.Dataset, asked: Question) -> None:
     """Add what is known beside the accelerators' memory: the step time, the memory of the host.
 
     A step whose host memory does not hold what it keeps there does not fit.
@@ -196,12 +193,8 @@ def _beside(data: xr.Dataset, asked: Question, fits: bool) -> None:
     if host.any() and there is not None:
         about = {"units": "B", "long_name": "Memory of the host, the share of one accelerator"}
         data["host_capacity"] = ((), there, about)
-        both = fits and bool(host.max() <= there)
+        both = bool(data.fits) and bool(host.max() <= there)
         data["fits"] = ((), both, {"long_name": "Whether every stage fits"})
-
-
-def _of_today(answered: SoftwareAnswer) -> bool:
-    return answered.attributes.get("software", TODAY) == TODAY
 
 
 def _bound(data: xr.Dataset, asked: Question) -> None:
@@ -222,21 +215,10 @@ def _bound(data: xr.Dataset, asked: Question) -> None:
 # ---- What was assumed ---------------------------------------------------------------------------
 
 
-def _named(what: Any) -> str:
-    return str(what) if not dataclasses.is_dataclass(what) else type(what).__name__
-
-
-def _numbers(asked: Question) -> dict[str, float]:
-    """Return the numbers of a question that memory depends on, by their paths."""
-    every = {path: float(value) for path, _, value in leaves(asked.inputs)}
-    return {path: every[path] for path in every if not path.startswith(APART)}
-
-
 def _choices(asked: Question) -> dict[str, Any]:
     """Return the choices of a question that memory depends on, as JSON holds them."""
-    plan, recipe = asked.step.plan, asked.recipe
-    level, division = int(plan.recompute), recipe.layer_division
-    modules = modules_of(recipe) if level == 1 else ()
+    recipe, level = asked.recipe, int(asked.step.plan.recompute)
+    division, modules = recipe.layer_division, modules_of(recipe) if level == 1 else ()
     names = ("attention_kernel", "context_exchange", "cross_entropy", "expert_weighting")
     chosen = {name: getattr(recipe, name) for name in ("schedule", *names)}
     return {
@@ -266,41 +248,26 @@ def _assumed(asked: Question) -> dict[str, Any]:
     }
 
 
-def _hangs_on(asked: Question, fits: bool) -> list[dict[str, Any]]:
-    """Return the choices left open that would turn the answer, each with its bytes."""
-    found = []
-    for name, value, step, recipe in _others(asked):
-        other = fullest_stage(memory_by_stage(step, recipe), asked.capacity)
-        if bool(other.fits) != fits:
-            found.append({"choice": name, "value": value, "device": float(other.device)})
-    return found
-
-
-def _others(asked: Question) -> Iterator[tuple[str, str, PlannedStep, TrainingRecipe]]:
-    """Yield the other values of the choices left open, each with the step and the recipe."""
+def _others(asked: Question) -> Iterator[tuple[str, str, StageMemory]]:
+    """Yield the other values of the choices left open, each with the memory of every stage."""
+    step, recipe = asked.step, asked.recipe
     for name in _open(asked, DOUBTED):
-        if name == "recompute":
-            for level in (0, 2):
-                if level != asked.step.plan.recompute:
-                    step = replace_at(asked.step, "plan.recompute", np.float64(level))
-                    yield name, RECOMPUTATION[level], step, asked.recipe
-            continue
-        own = getattr(asked.recipe, name)
-        for member in type(own):
+        own = getattr(recipe, name, None)
+        for member in () if own is None else type(own):
             if member is not own:
-                recipe = dataclasses.replace(asked.recipe, **{name: member})
-                yield name, member.value, asked.step, recipe
+                other = dataclasses.replace(recipe, **{name: member})
+                yield name, member.value, memory_by_stage(step, other)
+        for level in (0, 2) if name == "recompute" else ():
+            if level != step.plan.recompute:
+                again = replace_at(step, "plan.recompute", np.float64(level))
+                yield name, RECOMPUTATION[level], memory_by_stage(again, recipe)
 
 
 # ---- A plan in part ------------------------------------------------------------------------------
 
 
 def filled_fields(model: Any, system: Any, given: Mapping[str, Any]) -> Filled | None:
-    """Return what a search fills a plan in part with; None where it stays as it is.
-
-    That is where accelerators are not known, or layers are given to stages.
-    Raises: InputError for what cannot be read, or is out of range.
-    """
+    """Return what a search fills a plan in part with, if accelerators are known, and no split."""
     asked = unchecked_question(model, system, given)
     if not {"gpus", "plan.data"} & asked.given or isinstance(asked.recipe.layer_division, tuple):
         return None

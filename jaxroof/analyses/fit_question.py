@@ -6,7 +6,8 @@ Under named software: what it sets, what it cannot do, the memory it needs.
 import dataclasses
 import enum
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from jaxroof.catalog.lookup import TODAY, Software, software
@@ -84,11 +85,7 @@ class Question(NamedTuple):
 
 
 def path_of(name: str) -> str:
-    """Return the path of a field that is given by its name, or the name of a choice as it is.
-
-    >>> path_of("tp"), path_of("zero_stage"), path_of("attention_kernel")
-    ('plan.tensor', 'plan.zero_stage', 'attention_kernel')
-    """
+    """Return the path of a field that is given by its name, or the name of a choice as it is."""
     (path,) = long_names(FIT, {name: None})
     return path
 
@@ -96,10 +93,7 @@ def path_of(name: str) -> str:
 def given_paths(
     plan: Mapping[str, Any], settings: Mapping[str, Any], beside: tuple[str, ...] = BESIDE
 ) -> dict[str, Any]:
-    """Return the fields of a plan, and settings, by their paths, each once; None is not given.
-
-    Raises: InputError for what is given twice, or in the wrong place, and for no field of a plan.
-    """
+    """Return the fields of a plan, and settings, by their paths, each once; None is not given."""
     found: dict[str, Any] = {}
     for name in [name for name, value in settings.items() if value is not None]:
         path = path_of(name)
@@ -131,20 +125,14 @@ def asked_question(
 
 
 def question(model: Any, system: Any, given: Mapping[str, Any]) -> Question:
-    """Return a checked question of settings by path.
-
-    Raises: InputError for what cannot be read, is out of range, or is a plan that is not legal.
-    """
+    """Return a checked question of settings by path, whose plan is legal."""
     found = unchecked_question(model, system, given)
     refuse_illegal(found.step, found.recipe)
     return found
 
 
 def unchecked_question(model: Any, system: Any, given: Mapping[str, Any]) -> Question:
-    """Return a question whose plan is not held to the rules of legality.
-
-    Raises: InputError for what cannot be read, or is out of range.
-    """
+    """Return a question whose plan is not held to the rules of legality."""
     level, modules, rest = recomputation(given)
     split = rest.pop("layer_split", None)
     if "global_batch" not in rest:
@@ -193,8 +181,6 @@ def recomputation(
     """Return the level of a plan, the modules that level 1 computes again, and the other settings.
 
     ``selective`` of a search says which modules level 1 computes again, unless ``modules`` does.
-    Raises: InputError for no level, for what is given twice, and for modules without selective
-    recomputation or the other way round.
 
     >>> recomputation({"plan.data": 8, "plan.recompute": 2})
     (2.0, frozenset(), {'plan.data': 8})
@@ -297,9 +283,14 @@ class SoftwareAnswer(NamedTuple):
 
     asked: Question
     memory: StageMemory
-    pools: dict[str, Any]  # terms of the reserved number alone
-    bounds: dict[str, str]
-    attributes: dict[str, Any]  # of the result, instead of those of a stage
+    bounds: Mapping[str, str] = MappingProxyType({})
+    attributes: Mapping[str, Any] = MappingProxyType({})  # instead of those of a stage
+    pools: Mapping[str, Any] = MappingProxyType({})  # terms of the reserved number alone
+
+    @property
+    def of_today(self) -> bool:
+        """Return whether the software is that of a search."""
+        return not self.attributes
 
 
 def plan_numbers(name: str | None) -> tuple[str, ...]:
@@ -310,20 +301,29 @@ def plan_numbers(name: str | None) -> tuple[str, ...]:
 def software_answer(
     name: str | None, model: Any, system: Any, given: Mapping[str, Any]
 ) -> SoftwareAnswer:
-    """Return the memory of a training step, of settings by path, under a software by name.
-
-    Raises: InputError for what the software cannot do, and as ``question`` does.
-    """
+    """Return the memory of a training step, of settings by path, under a software by name."""
     if name is None or name == TODAY:
         asked = question(model, system, given)
-        return SoftwareAnswer(asked, memory_by_stage(asked.step, asked.recipe), {}, {}, {})
+        return SoftwareAnswer(asked, memory_by_stage(asked.step, asked.recipe))
     named = software(name)
     given, chosen = _of_software(named, given)
     own = {path_of(key): value for key, value in named.settings.items()}
     asked = question(model, system, {**own, **given})
     _check_only(named, asked)
     asked = asked._replace(given=asked.given - (own.keys() - given.keys()))
-    return ANSWERS[named.formulas](named, asked, chosen)
+    if named.formulas == "fsdp2":
+        return _by_fsdp2(named, asked, chosen)
+    step, plan = asked.step, asked.step.plan
+    if named.formulas == "2021" and asked.recipe.layer_division is not LayerDivision.UNEVEN:
+        raise refusal("layer_split", f"not under {named.name}; expected pp that divides the layers")
+    if named.name == "deepspeed" and plan.zero_stage >= 2.0 and plan.pipeline > 1.0:
+        said = f"{plan.zero_stage:g}: DeepSpeed refuses it in a pipeline"
+        raise refusal("zero", f"{said}; expected 0 or 1, or pp=1")
+    if named.formulas == "2021":
+        memory = stages_2021(step, asked.recipe, ENGINES[named.name, float(plan.zero_stage)])
+    else:
+        memory = memory_by_stage(step, asked.recipe)
+    return SoftwareAnswer(asked, memory, BOUNDS[named.name], {"software": named.name})
 
 
 def _of_software(
@@ -349,24 +349,17 @@ def _of_software(
             raise unknown("compiled", chosen["compiled"], "answer", ["yes", "no"])
         chosen["compiled"] = TRUTH[chosen["compiled"]]
     if REPLICAS in rest:
-        replicas = _replicas(rest.pop(REPLICAS))
+        replicas = parse(value := rest.pop(REPLICAS), "1", "plan: replicas")
+        if replicas < 1.0 or replicas != int(replicas):
+            said = f"replicas: expected a whole number above 0, given {shown(value)}"
+            raise refusal("plan", said)
         rest["plan.data"] = parse(rest.get("plan.data", 1.0), "1", "plan: dp") * replicas
         rest["states.optimizer_instances"] = replicas
     return rest, chosen
 
 
-def _replicas(value: Any) -> float:
-    found = parse(value, "1", "plan: replicas")
-    if found < 1.0 or found != int(found):
-        raise refusal("plan", f"replicas: expected a whole number above 0, given {shown(value)}")
-    return found
-
-
 def _check_only(named: Software, asked: Question) -> None:
-    """Check that a software can do what is asked.
-
-    Raises: InputError for the first field that it cannot, with the values that would be right.
-    """
+    """Refuse the first field that a software cannot do, with the values that would be right."""
     paths = {path.rpartition(".")[2]: path for path, _, _ in leaves(asked.inputs)}
     for name, allowed in named.only.items():
         held = getattr(asked.recipe, name, None)
@@ -378,23 +371,6 @@ def _check_only(named: Software, asked: Question) -> None:
             right = " or ".join(str(one) for one in allowed)
             what = name if name == "recompute" else FIT.shortest.get(name, name)
             raise refusal(what, f"{said}: not under {named.name}; expected {right}")
-
-
-def _by_stages(named: Software, asked: Question, chosen: Mapping[str, Any]) -> SoftwareAnswer:
-    plan = asked.step.plan
-    if named.name == "deepspeed" and plan.zero_stage >= 2.0 and plan.pipeline > 1.0:
-        said = f"{plan.zero_stage:g}: DeepSpeed refuses it in a pipeline"
-        raise refusal("zero", f"{said}; expected 0 or 1, or pp=1")
-    memory = memory_by_stage(asked.step, asked.recipe)
-    return SoftwareAnswer(asked, memory, {}, BOUNDS[named.name], {"software": named.name})
-
-
-def _by_2021(named: Software, asked: Question, chosen: Mapping[str, Any]) -> SoftwareAnswer:
-    if asked.recipe.layer_division is not LayerDivision.UNEVEN:
-        raise refusal("layer_split", f"not under {named.name}; expected pp that divides the layers")
-    engine = ENGINES[named.name, float(asked.step.plan.zero_stage)]
-    memory = stages_2021(asked.step, asked.recipe, engine)
-    return SoftwareAnswer(asked, memory, {}, BOUNDS[named.name], {"software": named.name})
 
 
 ENGINES = {  # by software and ZeRO stage
@@ -415,38 +391,35 @@ def _by_fsdp2(named: Software, asked: Question, chosen: Mapping[str, Any]) -> So
     plain = {name: getattr(recipe, field).value for field, name in SETTINGS.items()}
     plain["compiled"] = "yes" if recipe.compiled else "no"
     taken = {SETTINGS.get(field, field) for field in chosen}
+    others = (
+        (SETTINGS[field], member.value, fsdp2_stage(asked.step, asked.recipe, other)[0])
+        for field in ("recompute", "loss")
+        for member in type(getattr(recipe, field))
+        for other in [dataclasses.replace(recipe, **{field: member})]
+        if field not in chosen
+    )
     attributes = {
         "software": named.name,
         "recipe": plain,
         "assumed": {name: plain[name] for name in plain if name not in taken},
-        "hangs_on": _turns(asked, recipe, chosen),
+        "hangs_on": turns(asked, memory, others),
         "warnings": [],
     }
     pools = {
         name: (getattr(terms, name), Fsdp2Memory.__dataclass_fields__[name].metadata)
         for name in ("gradient_pool", "gather_pool", "holes")
     }
-    return SoftwareAnswer(asked, memory, pools, bounds, attributes)
+    return SoftwareAnswer(asked, memory, bounds, attributes, pools)
 
 
-def _turns(asked: Question, recipe: Fsdp2Recipe, chosen: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the choices left open that would turn the answer, each with its bytes."""
-
-    def full(one: Fsdp2Recipe) -> Any:
-        return fullest_stage(fsdp2_stage(asked.step, asked.recipe, one)[0], asked.capacity)
-
-    fits, found = bool(full(recipe).fits), []
-    for field in (one for one in ("recompute", "loss") if one not in chosen):
-        for member in type(getattr(recipe, field)):
-            other = full(dataclasses.replace(recipe, **{field: member}))
-            if bool(other.fits) != fits:
-                said = {"choice": SETTINGS[field], "value": member.value}
-                found.append({**said, "device": float(other.device)})
-    return found
-
-
-ANSWERS: dict[str, Callable[[Software, Question, Mapping[str, Any]], SoftwareAnswer]] = {
-    "stages": _by_stages,
-    "fsdp2": _by_fsdp2,
-    "2021": _by_2021,
-}
+def turns(
+    asked: Question, memory: StageMemory, others: Iterable[tuple[str, str, StageMemory]]
+) -> list[dict[str, Any]]:
+    """Return the choices left open whose other values would turn the answer, with their bytes."""
+    fits = bool(fullest_stage(memory, asked.capacity).fits)
+    every = ((name, value, fullest_stage(some, asked.capacity)) for name, value, some in others)
+    return [
+        {"choice": name, "value": value, "device": float(other.device)}
+        for name, value, other in every
+        if bool(other.fits) != fits
+    ]

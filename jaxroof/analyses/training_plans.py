@@ -84,10 +84,10 @@ def plans_on(asked: SearchProblem, gpus: Any, top: int = 1) -> OneMachine:
     return one_machine(dataclasses.replace(asked, inputs=inputs, top=top))
 
 
-def _named(**records: Any) -> dict[str, str]:
+def names_of(**records: Any) -> dict[str, str]:
     """Return what records are called in the attributes of an answer."""
     return {
-        key: named if isinstance(named, str) else type(named).__name__
+        key: type(named).__name__ if dataclasses.is_dataclass(named) else str(named)
         for key, named in records.items()
     }
 
@@ -139,7 +139,7 @@ def fastest_plans(
     named = {"model": model, "system": system}
     given = {**named, "global_batch": global_batch, "chip": chip, **(settings or {}), **more}
     found = fastest_of(plans_asked(training, given, where), gpus, top, own)
-    return found.assign_attrs(_named(**named))
+    return found.assign_attrs(names_of(**named))
 
 
 def fastest_of(asked: SearchProblem, gpus: Any, top: int = 1, own: str | None = None) -> xr.Dataset:
@@ -305,7 +305,7 @@ def least_memory(
     given = {**named, "global_batch": global_batch, **(settings or {}), **more}
     asked = plans_asked(stage_memory, given, where)
     data = least_memory_of(asked, gpus=gpus, most=most, top=top, own=own, progress=progress)
-    return data.assign_attrs(_named(**named))
+    return data.assign_attrs(names_of(**named))
 
 
 def least_memory_of(
