@@ -1,7 +1,6 @@
 """The public names, and where they live: what editors read, and what the package loads by."""
 
 from jaxroof.analyses.compare import compare as compare
-from jaxroof.analyses.evaluate import evaluate as evaluate
 from jaxroof.analyses.explain import explain as explain
 from jaxroof.analyses.fit import fit as fit
 from jaxroof.analyses.fit import fit_stages as fit_stages
@@ -9,6 +8,7 @@ from jaxroof.analyses.fit_changes import fit_changes as fit_changes
 from jaxroof.analyses.named_questions import capacity_steps as capacity_steps
 from jaxroof.analyses.named_questions import design as design
 from jaxroof.analyses.named_questions import elasticities as elasticities
+from jaxroof.analyses.named_questions import evaluate as evaluate
 from jaxroof.analyses.named_questions import pareto as pareto
 from jaxroof.analyses.named_questions import plans as plans
 from jaxroof.analyses.named_questions import response as response

@@ -9,6 +9,10 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+import xarray as xr
+
+from jaxroof.engine.grid.axes import AxisValues
+from jaxroof.engine.grid.tabulate import tabulate as table
 from jaxroof.errors import refusal
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import estimator as named
@@ -42,6 +46,23 @@ def by_name(question: Callable[..., Result]) -> Callable[..., Result]:
         return question(found, *((None,) if built else records), **more)
 
     return asked
+
+
+def evaluate(
+    estimator: Estimator | str,
+    settings: Mapping[str, Any] | None = None,
+    *,
+    axes: AxisValues | None = None,
+    **more: Any,
+) -> xr.Dataset:
+    """Evaluate an estimator at settings: dotted paths of its inputs, or choices of its recipe.
+
+    Arguments: ``estimator`` itself or its name; ``settings`` and ``more`` are values, texts with
+    units, or names from the catalogue; ``axes`` as in ``tabulate``.
+    Raises: InputError for settings that are missing, unknown (with the nearest) or out of range.
+    """
+    asked = named(estimator) if isinstance(estimator, str) else estimator
+    return table(asked, None, axes=axes, settings={**(settings or {}), **more})
 
 
 def estimator_for(inputs: Any) -> Estimator:

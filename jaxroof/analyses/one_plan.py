@@ -52,27 +52,20 @@ def layers(
 
 
 def training_layers(inputs: Any, recipe: Any = None, **more: Any) -> xr.Dataset:
-    """Return one row per operation of an average layer and one microbatch, under one plan.
+    """Return the ``layers`` of ``training``: what sums to the time of an average layer.
 
-    ``layers`` of ``training``: seconds and FLOP in both directions, which sum to the layer's, the
-    share of its time and the rate over the 16-bit peak; ``kind`` says what an operation is.
-    Messages are what nothing hides of them; ``launch limit`` is what waiting for the host adds.
-
-    >>> plan = {"plan.data": 8, "plan.tensor": 8}
-    >>> data = training_layers(
-    ...     {"model": "llama3-70b", "system": "h100-nvs8", "global_batch": 64, **plan}
-    ... )
-    >>> data.operation.values[:3].tolist(), round(float(data.share.sum()), 12)
-    (['qkv', 'attention', 'attention output'], 1.0)
+    Beside seconds and FLOP a row has its share of the layer's time and its rate over the 16-bit
+    peak; ``kind`` says what an operation is. Messages are what nothing hides of them; ``launch
+    limit`` is what waiting for the host adds.
     """
     return layers(inputs, recipe, estimator="training", **more)
 
 
 def unfused_layers(inputs: Any, recipe: Any = None, **more: Any) -> xr.Dataset:
-    """Return one row per operator of one layer: the MLP block, then the attention block.
+    """Return the ``layers`` of ``unfused``, by operator: the MLP block, then the attention block.
 
-    ``layers`` of ``unfused``; coordinates name the block, the collectives and the links. An
-    operator that does not communicate has a message of NaN and a group of -1.
+    Coordinates name the block, the collectives and the links. An operator that does not communicate
+    has a message of NaN and a group of -1.
     """
     return layers(inputs, recipe, estimator="unfused", **more)
 
@@ -108,13 +101,11 @@ def schedule(
     Arguments are as in ``layers``; ``schedules`` are their names; ``chunks`` the stages per device
     in schedules with several; ``sends`` between stages are ``"overlapped"`` with work,
     ``"blocking"`` or ``"free"``. With ``published``, ``first`` and ``last`` are the extra time and
-    weights of the first and the last stage, in units of one layer (0.1 for an embedding, 0.8 for a
-    head).
+    weights of the first and the last stage, in units of one layer (0.1 for an embedding).
     Returns: a Dataset over ``schedule`` and ``device``. A schedule that does not allow the plan
     keeps its row: its numbers are missing and ``reason`` says why. DualPipe stores every weight
     twice.
-    Raises: InputError for settings that are missing, unknown or out of range, for an illegal plan,
-    and if no schedule allows the plan.
+    Raises: InputError as ``layers``, for an illegal plan, and if no schedule allows the plan.
 
     >>> data = schedule(model="llama3-8b", system="h100-nvs8", global_batch=8, pp=2, tp=2)
     >>> "1f1b" in data.schedule.values
@@ -125,17 +116,9 @@ def schedule(
 
 
 def training_schedule(inputs: Any, recipe: Any = None, **more: Any) -> xr.Dataset:
-    """Return the time and memory of a training step under each of several pipeline schedules.
+    """Return the ``schedule`` of ``training``, with the 80 % interval of each step time.
 
-    ``schedule`` of ``training``, with the 80 % interval of each step time: those of ``evaluate``,
-    but for ``sends`` that are given. ``chunks`` are by default the plan's ``interleave``, or 2;
-    ``sends`` as the software sends.
-
-    >>> plan = {"plan.tensor": 8, "plan.pipeline": 4, "global_batch": 32}
-    >>> data = training_schedule({"model": "llama3-70b", "system": "h100-nvs8", **plan})
-    >>> fastest = data.isel(schedule=int(data.step_time.values.argmin()))
-    >>> str(fastest.schedule.values)
-    'dualpipe'
+    ``chunks`` are by default the plan's ``interleave``, or 2; ``sends`` as the software sends.
     """
     return schedule(inputs, recipe, estimator="training", **more)
 
@@ -145,20 +128,16 @@ def trace(
 ) -> xr.Dataset:
     """Return every event of one step: a Dataset over ``event``, in program order.
 
-    Arguments: ``settings`` and ``more`` as of ``evaluate``. An MLP (``"pipeline"``) is traced
-    operation by operation, in the order of its recipe; a transformer (``"training"``,
-    ``"published"``) visit by visit, under a ``schedule`` and with the other arguments of
-    ``schedule``.
+    An MLP (``"pipeline"``) is traced operation by operation, in the order of its recipe; a
+    transformer (``"training"``, ``"published"``) visit by visit, under a ``schedule`` and with the
+    other arguments of ``schedule``.
     Returns: name, kind and phase of each event, its device (numbered from 1, stages innermost,
     replicas outermost), replica, tensor rank, stage, microbatch, start and duration [s]. ``write``
     makes a .json of it that Chrome and Perfetto open, ``plot.timeline`` a picture.
-    Raises: InputError for settings that are missing, unknown (with the nearest name), out of range
-    or not allowed.
 
-    >>> mlp = {"model.layers": 4, "model.hidden": 512, "system": "distir-a"}
-    >>> plan = {"data": 1, "tensor": 1, "pipeline": 2, "microbatches": 2}
-    >>> asked = {**mlp, **{f"plan.{field}": degree for field, degree in plan.items()}}
-    >>> trace("pipeline", asked, profile="distir-a").sizes["event"]
+    >>> mlp = {"model.layers": 4, "model.hidden": 512, "system": "distir-a", "profile": "distir-a"}
+    >>> plan = {"plan.data": 1, "plan.tensor": 1, "plan.pipeline": 2, "plan.microbatches": 2}
+    >>> trace("pipeline", {**mlp, **plan}).sizes["event"]
     56
     """
     if estimator not in TRACED:
