@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,16 +25,6 @@ from jaxroof.settings import by_path, choices_of
 
 FORM = "SYSTEM, SYSTEM:GPUS or SYSTEM:GPUS:PRECISION"
 _CONTENDER = re.compile(r"((?:[A-Za-z]:)?[^:]+)(?::([1-9]\d{0,8})?(?::(\w+))?)?")
-
-
-def system_of(
-    estimator: Estimator, name: str, number_format: str | None = None, chip: Any = None
-) -> Any:
-    """Return a system as an estimator of a training step has it."""
-    if estimator.expand is None:  # the study's: peaks by number format, no chips
-        return named_system(name, number_format)
-    machine, _ = with_chip({}, name, chip)
-    return estimator.names["system"](machine) if isinstance(machine, str) else machine
 
 
 class Contender(NamedTuple):
@@ -121,17 +111,25 @@ def compare(
     data = _by_name(search(of, start.inputs, progress=progress, **grid))
     if not data.plans_legal.values.any():
         check_legal(of, start.inputs, **grid)
-    data["memory_limit"], title = _limits(of, machines.values()), _title(names, data)
-    options = {"gpus": sizes, "global_batch": global_batch, "number_format": number_format}
-    options |= {"system": [one.text for one in contenders], "model": names, "settings": chosen}
-    options |= {"splits": [getattr(one, "value", one) for one in splits]}
+    assert of.limit is not None
+    most = np.array([float(of.limit(one.inputs)) for one in machines.values()])
+    about = {"units": "B", "long_name": "Memory that a step may fill"}
+    data["memory_limit"] = xr.Variable("system", most, about)
+    options = {
+        "gpus": sizes,
+        "global_batch": global_batch,
+        "number_format": number_format,
+        "system": [one.text for one in contenders],
+        "model": names,
+        "settings": chosen,
+        "splits": [getattr(one, "value", one) for one in splits],
+    }
     tokens = {name: float(record.training_tokens) for name, (record, _) in models.items()}
-    said = _texts(options=options, models=tokens, without=without)
-    return data.assign(_sooner(data)).assign_attrs(said, question="compare", title=title)
-
-
-def _texts(**about: Any) -> dict[str, str]:
-    return {name: json.dumps(value, default=str) for name, value in about.items()}
+    told = {"options": options, "models": tokens, "without": without}
+    texts = {name: json.dumps(value, default=str) for name, value in told.items()}
+    return data.assign(_sooner(data)).assign_attrs(
+        texts, question="compare", title=_title(names, data)
+    )
 
 
 class NoStepTime(NoAnswer):
@@ -186,13 +184,19 @@ def _asked(
     of: Estimator, one: Contender, given: Mapping[str, Any], number_format: str | None
 ) -> Question:
     """Return the checked question on one of the systems."""
-    form = one.number_format or number_format
-    record = _read("system", system_of, of, one.system, form, given.get("chip"))
+    record = _read("system", _system_of, of, one, number_format, given.get("chip"))
     _read("model", of.names["model"], given["model"])
     if of.expand is None:  # no number formats by name, no chips
         return ask(of, settings={**given, "system": record})
     own = {PRECISION: one.number_format} if one.number_format else {}
     return ask(of, settings={**given, **own, "system": one.system})
+
+
+def _system_of(of: Estimator, one: Contender, number_format: str | None, chip: Any) -> Any:
+    if of.expand is None:  # the study's: peaks by number format, no chips
+        return named_system(one.system, one.number_format or number_format)
+    machine, _ = with_chip({}, one.system, chip)
+    return of.names["system"](machine) if isinstance(machine, str) else machine
 
 
 def _read(key: str, reader: Callable[..., Any], *given: Any) -> Any:
@@ -219,13 +223,6 @@ def _machine_axis(machines: Mapping[Contender, Question]) -> dict[str, Any]:
     return {MACHINE: {"system": table, **moved}} if moved else {"system": table}
 
 
-def _limits(of: Estimator, machines: Iterable[Question]) -> xr.Variable:
-    """Return the memory that a step may fill on each system."""
-    assert of.limit is not None
-    about = {"units": "B", "long_name": "Memory that a step may fill"}
-    return xr.Variable("system", np.array([float(of.limit(m.inputs)) for m in machines]), about)
-
-
 def _by_name(data: xr.Dataset) -> xr.Dataset:
     """Return results over the names of the systems, without what their settings stand for."""
     if MACHINE not in data.dims:
@@ -244,13 +241,13 @@ def _sooner(data: xr.Dataset) -> dict[str, xr.DataArray]:
     best = times.argmin("system")
     each = (data.step_time, half, data.regime)
     fastest = (part.isel(system=best) for part in each)
-    chances = xr.apply_ufunc(_chances, *fastest, *each)
+
+    def chances_of(*columns: Any) -> Any:
+        return chance_sooner(Uncertain(*columns[:3]), Uncertain(*columns[3:]))
+
+    chances = xr.apply_ufunc(chances_of, *fastest, *each)
     said = "Probability that the fastest is sooner than this"
     return {"sooner": chances.assign_attrs(units="1", long_name=said)}
-
-
-def _chances(*columns: Any) -> Any:
-    return chance_sooner(Uncertain(*columns[:3]), Uncertain(*columns[3:]))
 
 
 def _title(models: Sequence[str], data: xr.Dataset) -> str:

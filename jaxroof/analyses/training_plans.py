@@ -23,7 +23,7 @@ from jaxroof.engine.search.one_machine import (
     limit_of,
     one_machine,
     own_of,
-    ranked_plans,
+    standing,
 )
 from jaxroof.engine.search.problem import SearchProblem, check_search
 from jaxroof.errors import InputError, refusal
@@ -152,9 +152,15 @@ def fastest_of(asked: SearchProblem, gpus: Any, top: int = 1, own: str | None = 
             f"plan: none of {machine.plans.size:,} legal ones fits on {int(gpus):,} accelerators; "
             f"expected more of them, or see what needs least: jaxroof fit"
         )
-    data = ranked_plans(machine, own)
+    data, inputs = machine.reports(machine.best(top)[0]), asked.inputs
+    best = data.isel(plan=0)
+    counts: Whole = {
+        "plans_legal": (machine.plans.size, "1", "Legal plans"),
+        "plans_feasible": (len(machine.fitting), "1", "Legal plans that fit"),
+        **standing(machine, best, own),
+    }
+    data = data.assign(as_variables(counts))
     data = data.rename(own_need="own_device") if own is not None else data
-    best, inputs = data.isel(plan=0), asked.inputs
     whole = as_variables({**_on(machine), **_lean(machine, best), **_measured(machine, best)})
     place = int(best.regime)
     degrees = [float(best[name]) for name in ("data", "tensor", "context", "pipeline")]

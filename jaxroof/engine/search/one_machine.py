@@ -374,21 +374,6 @@ def limit_of(question: SearchProblem) -> float:
 Whole = Mapping[str, tuple[Any, str, str]]  # value, unit, sentence of what holds for all plans
 
 
-def ranked_plans(machine: OneMachine, own: str | None = None) -> xr.Dataset:
-    """Return the best plans of one machine that fit, best first, and what holds for all of them.
-
-    Returns: a Dataset over ``plan`` of plan fields and results, with what ``standing`` says.
-    Raises: InputError for fields that are not those of a plan, or that no legal plan has.
-    """
-    data = machine.reports(machine.best(machine.question.top)[0])
-    counts: dict[str, tuple[Any, str, str]] = {
-        "plans_legal": (machine.plans.size, "1", "Legal plans"),
-        "plans_feasible": (len(machine.fitting), "1", "Legal plans that fit"),
-    }
-    best = data.isel(plan=0) if data.sizes["plan"] else None
-    return data.assign(as_variables({**counts, **standing(machine, best, own)}))
-
-
 def standing(machine: OneMachine, best: xr.Dataset | None, own: str | None = None) -> Whole:
     """Return how many plans are too close to the best to tell apart, and the place of the user's.
 
@@ -404,7 +389,8 @@ def standing(machine: OneMachine, best: xr.Dataset | None, own: str | None = Non
 def place_of(machine: OneMachine, own: str) -> Whole:
     """Return the best plan that fits with the fields of the user's, and its place among all.
 
-    If none with its fields fits, it is the leanest. Raises: as ``ranked_plans``.
+    If none with its fields fits, it is the leanest. Raises: InputError for fields that
+    are not those of a plan, or that no legal plan has.
     """
     aim, found = machine.question.objective, own_of(machine, own)
     report = machine.reports(np.array([found.place])).isel(plan=0)
