@@ -26,8 +26,7 @@ from jaxroof.analyses.fit_question import (
     turns,
     unchecked_question,
 )
-from jaxroof.analyses.training_plans import fewest_accelerators, names_of
-from jaxroof.analyses.training_question import Filled, filled_plan
+from jaxroof.analyses.training_plans import Filled, fewest_accelerators, filled_plan, names_of
 from jaxroof.catalog.lookup import TODAY, as_reported
 from jaxroof.engine.details import detail
 from jaxroof.engine.grid.axes import Axis, read_axes, unique_names

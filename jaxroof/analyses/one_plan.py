@@ -199,6 +199,6 @@ def _settled(
 ) -> tuple[Any, Any]:
     if estimator.name != "training":
         return ask(estimator, inputs, recipe, chosen)[1:3]
-    from jaxroof.analyses.training_question import training_step
+    from jaxroof.analyses.training_plans import training_step
 
     return training_step(inputs, recipe, chosen)

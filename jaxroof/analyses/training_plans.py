@@ -1,16 +1,16 @@
-"""The plans of today's training that fit and are fastest, or that need the least memory."""
+"""The plans of today's training: the fastest that fit, those that need least, one of your own."""
 
 import dataclasses
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
 from jaxroof.catalog.chip import Chip
-from jaxroof.engine.grid.question import Question, ask
+from jaxroof.engine.grid.question import Question, ask, long_names
 from jaxroof.engine.search.candidates import needs_of, plan_product, with_plans
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.none_legal import NoLegalPlan, none_legal
@@ -28,13 +28,17 @@ from jaxroof.engine.search.one_machine import (
 from jaxroof.engine.search.problem import SearchProblem, check_search
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
+from jaxroof.estimators.training.inputs import TrainingInputs, planned
 from jaxroof.estimators.training.interval import REGIMES, inside, of_own_runs, reasons_outside
-from jaxroof.estimators.training.plans import STATES, cluster_sizes
+from jaxroof.estimators.training.legality import refuse_illegal
+from jaxroof.estimators.training.plans import DEGREES, STATES, cluster_sizes
+from jaxroof.estimators.training.recipe import TrainingRecipe, exchange_of
 from jaxroof.estimators.training.step import fewest_state_bytes, stage_memory, training
 from jaxroof.estimators.training.step_time import plan_time
 from jaxroof.limits import check_bound
+from jaxroof.missing import naming_all
 from jaxroof.plan_lists import distinct_rows
-from jaxroof.records import with_named_absences
+from jaxroof.records import get_at, leaves, replace_at, with_named_absences
 from jaxroof.units import percent
 
 Rules = str | Iterable[str | Constraint]
@@ -350,17 +354,14 @@ def least_memory_of(
 
 def fewest_accelerators(
     *,
-    model: Any,
-    system: Any,
-    global_batch: Any,
     above: int = 0,
     most: int = MOST,
     where: Rules = (),
     settings: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
+    **named: Any,
 ) -> int | None:
     """Return the smallest number of accelerators above another that holds a plan, None if none."""
-    named = {"model": model, "system": system, "global_batch": global_batch}
     asked = plans_asked(stage_memory, {**named, **(settings or {})}, where)
     sizes = [size for size in _sizes(asked, most) if size > above]
     size, _, holds = _leanest(asked, sizes, progress) if sizes else (0, 0, False)
@@ -415,3 +416,78 @@ def _sizes(asked: SearchProblem, most: int) -> list[int]:
     sizes = cluster_sizes(asked.inputs, asked.recipe, most)
     least = float(fewest_state_bytes(asked.inputs, asked.recipe))
     return [int(size) for size in sizes if least <= size * limit_of(asked)] or [int(sizes[-1])]
+
+
+# ---- One plan: in part, or whole ----------------------------------------------------------------
+
+
+class Filled(NamedTuple):
+    """What a search fills a plan in part with."""
+
+    plan: dict[str, int]  # the fields that were left open
+    attrs: dict[str, str]  # those of them in which legal plans differ, in JSON
+
+
+def filled_plan(inputs: Any, recipe: Any, size: float, own: Mapping[str, Any]) -> Filled | None:
+    """Return the fields that a plan of ``training`` leaves open, as ``search --mine`` shows it.
+
+    They are those of the fastest legal plan on ``size`` accelerators with the fields ``own`` that
+    fits, else of the leanest. None where no chip is known, or where a search lists no such plan.
+    """
+    if inputs.system.chip is None or any(float(n) % 1.0 for n in (size, *own.values())):
+        return None
+    fields = {name: int(value) for name, value in own.items()}
+    rules = [Constraint(name, "=", value) for name, value in fields.items()]
+    try:
+        machine = plans_on(plans_asked(training, Question(training, inputs, recipe), rules), size)
+        found = machine.own("", fields) if machine.plans.size else None
+    except InputError:  # what is wrong is said of the plan as it is given
+        return None
+    if found is None:
+        return None
+    every = machine.plan(found.place)
+    left = {name: value for name, value in every.items() if name not in own}
+    if every["context"] == 1 or recipe.context_exchange is not None:
+        left.pop("exchange", None)  # nothing is exchanged, or as the recipe says
+    return Filled(left, {"filled": json.dumps(machine.filled(found, found.place))})
+
+
+def filled_settings(
+    given: Mapping[str, Any], held: Mapping[str, int]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return settings whose plan is filled in as a search does, and the attribute that says so.
+
+    They stay as they are where the data degree, and so accelerators, is not given. ``held`` are
+    fields of the plan that are no choice, unless the plan gives them.
+    """
+    _, begun, choices, _ = ask(training, settings=given)
+    paths = [path for path in long_names(training, given) if path.startswith("plan.")]
+    own = {path.removeprefix("plan."): get_at(begun, path) for path in paths}
+    if "data" not in own:
+        return dict(given), {}
+    size = math.prod(own.get(name, 1.0) for name in DEGREES)
+    filled = filled_plan(dataclasses.replace(begun, plan=None), choices, size, {**held, **own})
+    if filled is None:
+        return dict(given), {}
+    more = {f"plan.{name}": value for name, value in filled.plan.items()}
+    return {**given, **more}, filled.attrs
+
+
+def training_step(
+    inputs: TrainingInputs | Mapping[str, Any],
+    recipe: TrainingRecipe | None,
+    settings: Mapping[str, Any],
+) -> tuple[TrainingInputs, TrainingRecipe]:
+    """Return a step under one legal plan, of a record or of settings by path, all numbers scalar."""
+    _, begun, choices, _ = ask(training, inputs, recipe, settings)
+    for path, _, value in leaves(begun):
+        if np.ndim(value):
+            raise refusal(path, f"expected one number, given {np.size(value)} of them")
+    if begun.plan is None:
+        raise refusal("plan", "not given; expected how the step is split, plan.tensor and more")
+    exchange = exchange_of(choices, begun.plan.exchange)
+    begun = replace_at(begun, "plan.exchange", np.float64(exchange))
+    training.refuse_contradictions(begun)
+    with naming_all(training, begun, choices):
+        refuse_illegal(planned(with_named_absences(begun), choices), choices)
+    return begun, choices

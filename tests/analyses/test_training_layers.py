@@ -7,7 +7,7 @@ import pytest
 from refusals import refused
 
 import jaxroof as jr
-from jaxroof.analyses.training_question import training_step
+from jaxroof.analyses.training_plans import training_step
 from jaxroof.estimators.training.step_time import plan_time
 from jaxroof.records import with_named_absences
 

@@ -77,7 +77,7 @@ def command(
     import json
 
     from jaxroof.analyses import one_plan
-    from jaxroof.analyses.training_question import filled_settings
+    from jaxroof.analyses.training_plans import filled_settings
     from jaxroof.cli import deliver
     from jaxroof.cli.progress import working
     from jaxroof.cli.question import left_open, machine, plan_settings, step
