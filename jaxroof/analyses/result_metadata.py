@@ -2,7 +2,7 @@
 
 import functools
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,10 +14,7 @@ def roles(data: xr.Dataset) -> Mapping[str, Any]:
     return _roles(str(data.attrs.get("roles", "{}")))
 
 
-@functools.lru_cache(maxsize=64)
-def _roles(told: str) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = json.loads(told)
-    return found
+_roles: Callable[[str], Mapping[str, Any]] = functools.lru_cache(maxsize=64)(json.loads)
 
 
 def about(data: xr.Dataset, name: str) -> Mapping[str, Any]:
@@ -32,29 +29,19 @@ def name_of(data: xr.Dataset, name: str, *keys: str) -> str:
     return next((str(found[key]) for key in keys if found.get(key)), name.replace("_", " "))
 
 
-def head_of(data: xr.Dataset, name: str) -> str:
-    """Return the head of a quantity's column: its shortest name."""
-    return name_of(data, name, "symbol", "words")
+def _name_by(*keys: str) -> Callable[[xr.Dataset, str], str]:
+    return lambda data, name: name_of(data, name, *keys)
 
 
-def words_of(data: xr.Dataset, name: str) -> str:
-    """Return the name of a quantity within a sentence."""
-    return name_of(data, name, "words", "symbol")
-
-
-def label_of(data: xr.Dataset, name: str) -> str:
-    """Return the label of a quantity in a picture."""
-    return name_of(data, name, "label", "words", "symbol")
+head_of = _name_by("symbol", "words")  # of a column: its shortest name
+words_of = _name_by("words", "symbol")  # within a sentence
+label_of = _name_by("label", "words", "symbol")  # in a picture
 
 
 def said_of(data: xr.Dataset, name: str, value: Any = None) -> str:
     """Return a whole number, by default that of a variable, by its word where it has one.
 
     A variable that says how another one is done says nothing where that one is 1.
-
-    >>> data = xr.Dataset({"exchange": ((), 1, {"flag_meanings": "all-to-all ring"}), "data": 8})
-    >>> said_of(data, "exchange"), said_of(data, "data")
-    ('ring', '8')
     """
     number = int(data.variables[name].values if value is None else value)
     host = str(about(data, name).get("part_of", ""))
@@ -78,9 +65,8 @@ def unused(data: xr.Dataset) -> frozenset[str]:
         if isinstance(by, Mapping) and name in data.coords
         for label in np.atleast_1d(data.coords[name].values)
     ]
-    if not lists and "" in known:
-        lists = [known[""]]
-    return frozenset.intersection(*map(frozenset, lists)) if lists else frozenset()
+    lists = lists or [known.get("", ())]
+    return frozenset.intersection(*map(frozenset, lists))
 
 
 def objective_of(data: xr.Dataset) -> str:
@@ -171,12 +157,7 @@ class Resources(NamedTuple):
 
 
 def resources(declared: Mapping[str, Sequence[Any]]) -> Resources:
-    """Return the resources that an estimator declares: a name and a sign by path.
-
-    >>> found = resources({"net.hop": ["latency", 1], "net.rate": ["ring_links", -1]})
-    >>> dict(found.limits), dict(found.signs)
-    ({'ring_links': 'ring links', 'latency': 'latency'}, {'net.hop': 1.0, 'net.rate': -1.0})
-    """
+    """Return the resources that an estimator declares: a name and a sign by path."""
     signs = {path: float(sign) for path, (_, sign) in declared.items() if sign}
     order = sorted(signs, key=lambda path: signs[path])  # rates first
     names = dict.fromkeys(str(declared[path][0]) for path in order)
@@ -197,11 +178,6 @@ def shares(elasticity: xr.DataArray, known: Resources) -> xr.DataArray:
 
     ``elasticity`` is that of the time, over ``parameter`` and any other dimensions. The sign of a
     rate is reversed. A parameter that multiplies a rate is not counted again.
-
-    >>> known = resources({"a": ["compute", -1], "b": ["hbm", -1], "c": ["latency", 1]})
-    >>> found = shares(xr.DataArray([-0.5, -0.3, 0.2], {"parameter": ["a", "b", "c"]}), known)
-    >>> found.sel(limit="compute").item(), found.sel(limit="latency").item()
-    (0.5, 0.2)
     """
     paths = [str(path) for path in elasticity.parameter.values]
     weights = [

@@ -101,11 +101,7 @@ def on_links(data: xr.Dataset) -> bool:
 
 
 def sized(value: float, unit: str) -> str:
-    """Return a size of a shape as text.
-
-    >>> sized(16384.0, "token"), sized(0.5, "1"), sized(2e6, "B")
-    ('16,384', '0.5', '2 MB')
-    """
+    """Return a size of a shape as text: all digits of a count, a unit if it is physical."""
     if unit in PHYSICAL:
         return size(value, unit)
     whole = abs(value - round(value)) <= 1e-9 * abs(value)
@@ -113,7 +109,7 @@ def sized(value: float, unit: str) -> str:
 
 
 def at(value: xr.DataArray) -> str:
-    """Return a size of a shape as text: all digits of a count, a unit if it is physical."""
+    """Return a size of a shape as text, with the unit of its data."""
     return sized(float(value), str(value.attrs.get("units", "1")))
 
 
@@ -141,11 +137,7 @@ def critical_sizes(point: xr.Dataset, name: str) -> str:
 
 
 def number(value: float) -> str:
-    """Return a plain number with four digits, and every digit before the decimal point.
-
-    >>> number(131.3521), number(17511.11), number(20400.0), number(0.5)
-    ('131.4', '17,511.1', '20,400', '0.5')
-    """
+    """Return a plain number with four digits, and every digit before the decimal point."""
     if abs(value) >= MOST_DIGITS:
         return f"{value:.4g}"
     if value == round(value):

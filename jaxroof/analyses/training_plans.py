@@ -478,7 +478,7 @@ def training_step(
     recipe: TrainingRecipe | None,
     settings: Mapping[str, Any],
 ) -> tuple[TrainingInputs, TrainingRecipe]:
-    """Return a step under one legal plan, of a record or of settings by path, all numbers scalar."""
+    """Return a step under one legal plan, of a record or of settings by path, all scalar."""
     _, begun, choices, _ = ask(training, inputs, recipe, settings)
     for path, _, value in leaves(begun):
         if np.ndim(value):

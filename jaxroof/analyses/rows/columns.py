@@ -163,41 +163,23 @@ def check_complete(
         raise InputError(f"plan: missing; expected the columns {said}, or --set")
 
 
-# ---- Names --------------------------------------------------------------------------------------
+# ---- Cells --------------------------------------------------------------------------------------
 
 
-class Names:
-    """The meaning of each distinct text of a column of names, read once."""
+def reader(estimator: Estimator, column: RowColumn) -> Callable[[str], Any]:
+    """Return what reads each distinct text of a column of names: a value, or why it has none."""
+    read: Callable[[str], Any] = estimator.names.get(column.path, str)
+    if column.path in choices_of(estimator.recipe):
+        read = functools.partial(choice, estimator.recipe, column.path)
 
-    def __init__(self, estimator: Estimator, column: RowColumn) -> None:
-        self.heading = column.heading
-        self.read: Callable[[str], Any] = estimator.names.get(column.path, lambda text: text)
-        if column.path in choices_of(estimator.recipe):
-            self.read = lambda text: choice(estimator.recipe, column.path, text)
-        self.place: dict[str, int] = {}  # text -> its position in `found`
-        self.found: list[Any] = []  # values, or why a text has none
-
-    def places(self, texts: Cells, order: int, faults: Faults) -> np.ndarray:
-        """Return the position in `found` of each cell's value."""
-        texts = texts.astype(str).tolist() if isinstance(texts, np.ndarray) else texts
-        for text in dict.fromkeys(texts):
-            if text not in self.place:
-                self.place[text] = len(self.found)
-                self.found.append(self._value(text.strip()))
-        places = np.fromiter(map(self.place.__getitem__, texts), np.int64, len(texts))
-        wrong = [n for n, value in enumerate(self.found) if isinstance(value, InputError)]
-        for row in np.flatnonzero(np.isin(places, wrong)).tolist() if wrong else ():
-            faults.note(row, order, f"{self.heading}: {self.found[places[row]]}")
-        return places
-
-    def _value(self, text: str) -> Any:
+    @functools.cache
+    def value(text: str) -> Any:
         try:
-            return self.read(text) if text else InputError("an empty cell; expected a name")
+            return read(text) if text else InputError("an empty cell; expected a name")
         except InputError as error:
-            return InputError(str(error).removeprefix(f"{self.heading}: "))
+            return InputError(str(error).removeprefix(f"{column.heading}: "))
 
-
-# ---- Numbers ------------------------------------------------------------------------------------
+    return value
 
 
 def numbers(column: RowColumn, cells: Cells, order: int, faults: Faults) -> np.ndarray:
@@ -235,13 +217,11 @@ def _outside(column: RowColumn, value: np.ndarray, text: str) -> str:
 def _read(column: RowColumn, texts: Sequence[str]) -> tuple[np.ndarray, dict[int, str]]:
     """Parse texts as numbers, all at once if they are plain; also return errors by row."""
     suffix, count = suffix_of(column.scale), len(texts)
-    try:
+    with contextlib.suppress(ValueError):
         if suffix == "*":
             return np.fromiter(map(float, texts), float, count) * column.scale, {}
         plain = [text + suffix for text in texts] if suffix else texts
         return np.fromiter(map(float, plain), float, count), {}
-    except ValueError:
-        pass
     known: dict[str, float] = {}
     wrong: dict[str, str] = {}
     for text in dict.fromkeys(texts):
@@ -289,30 +269,35 @@ class RowProblem:
         self, estimator: Estimator, columns: Sequence[RowColumn], shared: Mapping[str, Any]
     ) -> None:
         self.estimator, self.columns, self.shared = estimator, columns, shared
-        self.names = {
-            column.path: Names(estimator, column)
-            for column in columns
-            if column.path and column.field is None
-        }
+        named = [column for column in columns if column.path and column.field is None]
+        self.readers = {column.path: reader(estimator, column) for column in named}
 
     def chunk(
         self, cells: Sequence[Cells], size: int, faults: Faults, about: Any = None
     ) -> RowChunk:
         """Return rows as inputs ready to evaluate; rows with errors are recorded in ``faults``."""
         values: dict[str, np.ndarray] = {}
-        places = np.zeros((len(self.names), size), np.int64)  # of each name among those known
+        names: dict[str, list[Any]] = {}  # the distinct ones of each column
+        places = np.zeros((len(self.readers), size), np.int64)  # of each row's name among those
         for order, (column, texts) in enumerate(zip(self.columns, cells, strict=True)):
             if column.field is not None:
                 values[column.path] = numbers(column, texts, order, faults)
             elif column.path:
-                number = [*self.names].index(column.path)
-                places[number] = self.names[column.path].places(texts, order, faults)
+                texts = texts.astype(str).tolist() if isinstance(texts, np.ndarray) else texts
+                known = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+                place = np.fromiter(map(known.__getitem__, texts), np.int64, size)
+                places[len(names)] = place
+                found = [self.readers[column.path](text.strip()) for text in known]
+                names[column.path] = found
+                wrong = [n for n, value in enumerate(found) if isinstance(value, InputError)]
+                for row in np.flatnonzero(np.isin(place, wrong)).tolist() if wrong else ():
+                    faults.note(row, order, f"{column.heading}: {found[place[row]]}")
         rows = np.setdiff1d(np.arange(size), list(faults)) if faults else np.arange(size)
         kinds, kind = np.unique(places[:, rows], axis=1, return_inverse=True)
         groups: list[RowGroup] = []
         for number in range(kinds.shape[1] if len(rows) else 0):
-            found = zip(self.names.items(), kinds[:, number], strict=True)
-            named = {path: names.found[place] for (path, names), place in found}
+            pairs = zip(names.items(), kinds[:, number], strict=True)
+            named = {path: some[at] for (path, some), at in pairs}
             groups += self._groups(rows[kind.ravel() == number], named, values, faults)
         agreeing = (self._agreeing(group, faults) for group in joined(groups))
         return RowChunk(size, [group for group in agreeing if len(group.rows)], about)
