@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -29,10 +29,10 @@ from jaxroof.analyses.fit_question import (
 from jaxroof.analyses.training_plans import Filled, fewest_accelerators, filled_plan, names_of
 from jaxroof.catalog.lookup import TODAY, as_reported
 from jaxroof.engine.details import detail
-from jaxroof.engine.grid.axes import Axis, read_axes, unique_names
+from jaxroof.engine.grid.axes import read_axes, unique_names
 from jaxroof.engine.grid.dataset import attributes, versions
 from jaxroof.engine.grid.question import Question as Asked
-from jaxroof.engine.grid.spacing import Between, Spacing, listed_values
+from jaxroof.engine.grid.spacing import Between, Spacing, length_of, listed_values
 from jaxroof.errors import InputError, refusal, shown
 from jaxroof.estimators.training.inputs import RECOMPUTATION
 from jaxroof.estimators.training.legality import WARNINGS
@@ -108,9 +108,9 @@ def fit(
         asks |= {f"plan.{name}": n for name, n in filled.plan.items()} if filled else {}
     answered = software_answer(software, model, system, asks)
     asked = answered.asked
-    data = memory_data(asked, of=lambda step, recipe: answered.memory).drop_vars(
-        ["legal", "needed"]
-    )
+    of = Asked(FIT, asked.inputs, asked.recipe)
+    data = detail(FIT, "memory", of, of=lambda step, recipe: answered.memory)
+    data = data.drop_vars(["legal", "needed"])
     data.attrs = {
         **names_of(model=model, system=system),
         **_attributes(answered),
@@ -131,11 +131,6 @@ def fit(
     for name, value in answered.attributes.items():
         data.attrs[name] = value if isinstance(value, str) else json.dumps(value)
     return data
-
-
-def memory_data(asked: Question, axes: Sequence[Axis] = (), **options: Any) -> xr.Dataset:
-    """Return the memory of every stage, of one plan or over axes of numbers."""
-    return detail(FIT, "memory", Asked(FIT, asked.inputs, asked.recipe, axes), **options)
 
 
 def _attributes(answered: SoftwareAnswer) -> dict[str, str]:
@@ -312,27 +307,55 @@ def fit_stages(
     ({'tensor': 4, 'stage': 2}, [True, True, False, True])
     """
     given = {"global_batch": global_batch, **(settings or {}), **more}
-    base = {"model": model, "system": system, **given_paths(plan or {}, given)}
-    tables: dict[str, Any] = {}
+    return stages_of(stages_asked(model, system, given_paths(plan or {}, given), axes))
+
+
+def stages_asked(
+    model: Any, system: Any, given: Mapping[str, Any], axes: Mapping[str, Any]
+) -> Asked:
+    """Return the checked question of the memory by stage, of settings by path and of axes."""
+    base, tables = {"model": model, "system": system, **given}, dict[str, Any]()
     for key, values in axes.items():
-        path = path_of(key)
+        path, where = path_of(key), f"axes.{key or shown(key)}"
         if path in tables:
-            raise refusal(f"axes.{key}", f"given twice, as {_last(path)} too; expected it once")
+            raise refusal(where, f"given twice, as {_last(path)} too; expected it once")
         if base.get(path) is not None and path not in ("model", "system", "global_batch"):
-            raise refusal(f"axes.{key}", "given beside the axes too; expected it once")
+            raise refusal(where, "given beside the axes too; expected it once")
         if isinstance(values, Mapping):
-            raise refusal(f"axes.{key}", "fields that move together; expected one field an axis")
+            raise refusal(where, "fields that move together; expected one field an axis")
+        if isinstance(values, Spacing | Between | list) and length_of(values) < 1:
+            raise refusal(where, "an empty axis; expected at least one value")
         tables[path] = values
     rest = base | {path: _first(path, values) for path, values in tables.items()}
     asked = unchecked_question(rest.pop("model"), rest.pop("system"), rest)
     if LEVEL in tables:
         asked, tables[LEVEL] = _levels(asked, rest, tables[LEVEL])
+    inputs = asked.inputs
     if "gpus" not in asked.given:  # each plan uses its own
-        asked = asked._replace(inputs=dataclasses.replace(asked.inputs, gpus=None))
+        inputs = dataclasses.replace(inputs, gpus=None)
     named = {_last(path) if path == LEVEL else path: values for path, values in tables.items()}
-    read = read_axes(asked.inputs, named, asked.recipe, FIT.names, asked.given - tables.keys())
-    _check_size(read, asked)
-    return _whole(memory_data(asked, read), unique_names(read, units(StageMemory)))
+    read = read_axes(inputs, named, asked.recipe, FIT.names, asked.given - tables.keys())
+    return Asked(FIT, inputs, asked.recipe, read)
+
+
+def stages_of(asked: Asked) -> xr.Dataset:
+    """Return the memory of every stage with every axis in every result."""
+    stages = [axis.columns.get("plan.pipeline", np.ones(1)).max() for axis in asked.axes]
+    most = max(float(asked.inputs.plan.pipeline), *stages, 1.0)
+    count = int(math.prod(float(len(axis)) for axis in asked.axes) * most)
+    if count > MOST:
+        expected = f"expected at most {MOST:,}"
+        raise refusal("axes", f"{count:,} points times stages, too many for memory; {expected}")
+    data = detail(FIT, "memory", asked).drop_vars(["largest_term", "largest"])
+    sizes = {axis.name: len(axis) for axis in unique_names(asked.axes, units(StageMemory))}
+    found = {}
+    for name in data.data_vars:
+        one = data.variables[name]
+        own = sizes | {dim: one.sizes[dim] for dim in ("stage",) if dim in one.dims}
+        found[name] = xr.Variable([*own], one.set_dims(own).values, one.attrs)
+    attrs = {"Conventions": "CF-1.11", "question": "fit_stages", "answer": "stages"}
+    attrs["versions"] = json.dumps(versions())
+    return xr.Dataset(found, {dim: data.coords[dim] for dim in (*sizes, "stage")}, attrs)
 
 
 def _last(path: str) -> str:
@@ -356,26 +379,3 @@ def _levels(asked: Question, given: Mapping[str, Any], values: Any) -> tuple[Que
     recipe = dataclasses.replace(asked.recipe, selective=modules)
     levels = Named(tuple(map(str, some)), {LEVEL: [level for level, _, _ in found]})
     return asked._replace(recipe=recipe), levels
-
-
-def _check_size(axes: Sequence[Axis], asked: Question) -> None:
-    assert asked.inputs.plan is not None
-    stages = [axis.columns.get("plan.pipeline", np.ones(1)).max() for axis in axes]
-    most = max(float(asked.inputs.plan.pipeline), *stages, 1.0)
-    count = int(math.prod(float(len(axis)) for axis in axes) * most)
-    if count > MOST:
-        expected = f"expected at most {MOST:,}"
-        raise refusal("axes", f"{count:,} points times stages, too many for memory; {expected}")
-
-
-def _whole(data: xr.Dataset, axes: Sequence[Axis]) -> xr.Dataset:
-    """Return the memory with every axis in every result."""
-    sizes = {axis.name: len(axis) for axis in axes}
-    found = {}
-    for name in data.drop_vars(["largest_term", "largest"]).data_vars:
-        one = data.variables[name]
-        own = sizes | {dim: one.sizes[dim] for dim in ("stage",) if dim in one.dims}
-        found[name] = xr.Variable([*own], one.set_dims(own).values, one.attrs)
-    attrs = {"Conventions": "CF-1.11", "question": "fit_stages", "answer": "stages"}
-    attrs["versions"] = json.dumps(versions())
-    return xr.Dataset(found, {dim: data.coords[dim] for dim in (*sizes, "stage")}, attrs)

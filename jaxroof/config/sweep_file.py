@@ -17,14 +17,13 @@ from jaxroof.engine.details import detail
 from jaxroof.engine.grid.axes import paths_of
 from jaxroof.engine.grid.chunks import Progress
 from jaxroof.engine.grid.question import Question, ask, check_no_plan, long_names
-from jaxroof.engine.grid.spacing import length_of, thinned_values
 from jaxroof.engine.runs.chunked_sweep import evaluate_sweep
 from jaxroof.engine.runs.chunked_sweep import sweep as long_sweep
 from jaxroof.engine.runs.cluster import Cluster, check_cluster, finished_chunks
 from jaxroof.engine.runs.dry_run import DryRun, dry_run, estimated, thinned, thinned_lengths
 from jaxroof.engine.runs.job import SweepJob, check_whole, sweep_job
 from jaxroof.engine.sensitivity.elasticities import elasticities
-from jaxroof.errors import InputError, errors_in, refusal, shown, unknown
+from jaxroof.errors import InputError, errors_in, refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.plugins import estimator_of
 from jaxroof.estimators.published.step import published
@@ -56,8 +55,8 @@ class Sweep:
 
     title: str
     answer: str
-    options: dict[str, Any]  # of the question; of the memory by stage all that is asked
-    question: Question | None = None  # None of the memory by stage of a training step
+    options: dict[str, Any]  # of the question; of the memory by stage names of records
+    question: Question
     searched: bool = False
     picture: str = ""  # the default picture of `plot`
 
@@ -210,17 +209,13 @@ def _records(
 
 
 def _stages(written: Mapping[str, Any], folder: pathlib.Path) -> Sweep:
-    """Return a file that asks for the memory of every stage, as arguments of ``fit_stages``."""
+    """Return a file that asks for the memory of every stage of a training step."""
+    from jaxroof.analyses.fit import stages_asked  # of no other file
+    from jaxroof.analyses.fit_question import given_paths
+
     typed("", written, STAGE_KEYS)
     plan, settings = dict(written.get("plan", {})), dict(written.get("set", {}))
     varied = axes(written.get("axes", {}), folder=folder)
-    for key, values in varied.items():
-        if isinstance(values, Mapping):
-            what = "fields that move together; expected one field an axis"
-            raise refusal(f"axes.{key or shown(key)}", what)
-        if length_of(values) < 1:
-            what = "an empty axis; expected at least one value"
-            raise refusal(f"axes.{key or shown(key)}", what)
     sizes = {name: plan.pop(name) for name in OF_THE_BATCH if name in plan}
     once(settings, "in plan", sizes, *sizes)
     settings |= sizes | {key: beside(folder, written[key]) for key in RECORDS if key in written}
@@ -230,9 +225,10 @@ def _stages(written: Mapping[str, Any], folder: pathlib.Path) -> Sweep:
         if name not in settings and name not in varied:
             place = "in plan or the axes" if name == "global_batch" else "or an axis of names"
             raise refusal(name, f"missing; expected it {place}")
-    apart = {name: settings.pop(name, None) for name in (*RECORDS, "global_batch")}
-    asked = {**apart, "plan": plan, "axes": varied, "settings": settings}
-    return Sweep(written.get("title", "Memory by stage"), "stages", asked)
+    records = {name: settings.pop(name, None) for name in RECORDS}
+    question = stages_asked(*records.values(), given_paths(plan, settings), varied)
+    names = {name: value for name, value in records.items() if value is not None}
+    return Sweep(written.get("title", "Memory by stage"), "stages", names, question)
 
 
 # ---- Answers ------------------------------------------------------------------------------------
@@ -302,7 +298,7 @@ def would_take(
     with errors_in(path):
         if sweep.answer in JOBS:
             return dry_run(_job(sweep), output, chunk)
-        lengths = _lengths(sweep)
+        lengths = {axis.name: len(axis) for axis in sweep.question.axes}
 
         def sampled(count: int, executor: str | None) -> tuple[int, xr.Dataset]:
             return math.prod(thinned_lengths([*lengths.values()], count)), _whole(sweep, count)
@@ -310,33 +306,19 @@ def would_take(
         return estimated(lengths, sampled)
 
 
-def _lengths(sweep: Sweep) -> dict[str, int]:
-    """Return how many values each axis of a sweep has."""
-    if sweep.question is None:
-        return {key: length_of(values) for key, values in sweep.options["axes"].items()}
-    return {axis.name: len(axis) for axis in sweep.question.axes}
-
-
 def _whole(sweep: Sweep, count: int | None = None) -> xr.Dataset:
     """Return an answer that is no job, whole or at about ``count`` of its points."""
-    asked, options = sweep.question, sweep.options
-    if asked is None:
-        from jaxroof.analyses.fit import fit_stages  # of no other file
-
-        every = options["axes"]
-        if count is not None:
-            some = thinned_lengths([*_lengths(sweep).values()], count)
-            pairs = zip(every.items(), some, strict=True)
-            every = {key: thinned_values(values, length) for (key, values), length in pairs}
-        data = fit_stages(**{**options, "axes": every})
-        names = {name: options[name] for name in RECORDS if options[name] is not None}
-        return data.assign_attrs({**names, "title": sweep.title})
+    asked = sweep.question
+    if count is not None:
+        asked = asked._replace(axes=thinned(asked.axes, count))
     if sweep.answer == "elasticities":
-        if count is not None:
-            asked = asked._replace(axes=thinned(asked.axes, count))
-        found = elasticities(asked.estimator, asked, **options)
+        found = elasticities(asked.estimator, asked, **sweep.options)
     elif sweep.answer == "layers":
         found = layers(asked.inputs, asked.recipe, estimator=asked.estimator)
+    elif sweep.answer == "stages" and asked.estimator.name == training.name:
+        from jaxroof.analyses.fit import stages_of
+
+        found = stages_of(asked).assign_attrs(sweep.options)
     else:
         found = detail(asked.estimator, sweep.answer, asked.inputs, asked.recipe)
     return found.assign_attrs(_about(sweep))
@@ -351,7 +333,6 @@ def job_of_file(path: str, trust: bool) -> SweepJob:
 
 def _job(sweep: Sweep) -> SweepJob:
     """Return the checked sweep of a search, a table or every plan."""
-    assert sweep.question is not None
     way: Any = {"searched": sweep.searched, "plans": sweep.answer == "plans"}
     of = sweep.question.estimator
     return sweep_job(of, sweep.question, about=_about(sweep), **way, **sweep.options)

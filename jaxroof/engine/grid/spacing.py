@@ -129,13 +129,3 @@ def length_of(values: Values) -> int:
     if isinstance(values, Between):
         return (len(values.ends) - 1) * (values.count - 1) + 1
     return values.count if isinstance(values, Spacing) else len(values)
-
-
-def thinned_values(values: Values, length: int) -> Values:
-    """Return fewer values of an axis, evenly spread."""
-    if isinstance(values, Between):
-        return dataclasses.replace(values, count=min(values.count, max(2, length)))
-    if isinstance(values, Spacing):
-        return dataclasses.replace(values, count=min(values.count, length))
-    places = np.linspace(0, len(values) - 1, min(len(values), length)).round().astype(int)
-    return [values[place] for place in places]
