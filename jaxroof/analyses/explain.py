@@ -369,13 +369,12 @@ def explanation_dataset(found: Explanation, title: str = "") -> xr.Dataset:
 def explanation_of(data: xr.Dataset) -> Explanation:
     """Return the explanation that a Dataset holds."""
     try:
-        return Explanation(**{part: _part(data, part) for part in PARTS})
+        return Explanation(**{part: _part(data, f"{part}.") for part in PARTS})
     except (LookupError, ValueError, TypeError) as error:
         raise refusal("explanation", "not in this file, or damaged") from error
 
 
-def _part(data: xr.Dataset, part: str) -> xr.Dataset:
-    start = f"{part}."
+def _part(data: xr.Dataset, start: str) -> xr.Dataset:
     of = [name for name in data.variables if str(name).startswith(start)]
     found = data[of].drop_vars([name for name in data.coords if name not in of], errors="ignore")
     names = {name: str(name).removeprefix(start) for name in {*found.variables, *found.dims}}

@@ -11,8 +11,7 @@ from jaxroof.analyses.compare import compare as systems_compared
 from jaxroof.analyses.legal_plans import joined
 from jaxroof.analyses.training_plans import fastest_of, least_memory_of, plans_asked
 from jaxroof.engine.grid.dataset import versions
-from jaxroof.engine.grid.question import Question as Read
-from jaxroof.engine.grid.question import ask
+from jaxroof.engine.grid.question import Question, ask
 from jaxroof.engine.grid.tabulate import tabulate
 from jaxroof.engine.search.all_plans import survey
 from jaxroof.engine.search.search import search
@@ -51,11 +50,15 @@ class Asked(NamedTuple):
     """What a Dataset's attributes and coordinates say of its question."""
 
     estimator: Estimator
-    numbers: Mapping[str, float]  # inputs by path
-    choices: Mapping[str, Any]  # of the recipe
+    settings: Mapping[str, Any]  # of every field and choice
     axes: Mapping[str, Mapping[str, list[Any]]]  # dimension -> path -> values
     where: list[str]
     options: Mapping[str, Any]  # of the search for plans of a training step
+
+    @property
+    def question(self) -> Question:
+        """Return the checked question."""
+        return ask(self.estimator, settings=self.settings, axes=self.axes, whole=True)
 
 
 def rerun(data: xr.Dataset) -> Rerun:
@@ -86,17 +89,14 @@ def is_answered(data: xr.Dataset) -> bool:
 
 def _asked(data: xr.Dataset) -> Asked:
     """Return what was asked, from attributes and coordinates."""
+    empty = {"inputs": "", "recipe": "", "where": "[]", "options": "{}"}
     try:
-        numbers, choices = (json.loads(data.attrs[name]) for name in ("inputs", "recipe"))
-        where, options = (
-            json.loads(data.attrs.get(name, empty))
-            for name, empty in (("where", "[]"), ("options", "{}"))
-        )
-        kinds = [type(one) for one in (numbers, choices or {}, where, options)]
+        told = [json.loads(data.attrs.get(name, text)) for name, text in empty.items()]
         name = str(data.attrs["estimator"])
     except (LookupError, ValueError, TypeError, RecursionError):
-        kinds, name = [], ""
-    if kinds != [dict, dict, list, dict]:
+        told, name = [None] * 4, ""
+    numbers, choices, where, options = told
+    if [type(one) for one in (numbers, choices or {}, where, options)] != [dict, dict, list, dict]:
         raise refusal("question", "its attributes are damaged; expected those of jaxroof")
     axes: dict[str, dict[str, list[Any]]] = {}
     for coordinate in data.coords.values():
@@ -104,26 +104,15 @@ def _asked(data: xr.Dataset) -> Asked:
             along = axes.setdefault(str(coordinate.dims[0]), {})
             along[str(coordinate.attrs["path"])] = coordinate.values.tolist()
     labels = {p for paths in axes.values() for p, v in paths.items() if isinstance(v[0], str)}
-    return Asked(
-        estimator=named(name),
-        numbers={path: v for path, v in numbers.items() if path.partition(".")[0] not in labels},
-        choices={key: value for key, value in (choices or {}).items() if value is not None},
-        axes=axes,
-        where=[str(rule) for rule in where],
-        options=options,
-    )
-
-
-def _read(asked: Asked) -> Read:
-    """Return the checked question: attributes are settings of every field."""
-    settings = {**asked.numbers, **asked.choices}
-    return ask(asked.estimator, settings=settings, axes=asked.axes, whole=True)
+    settings = {path: v for path, v in numbers.items() if path.partition(".")[0] not in labels}
+    settings |= {key: value for key, value in (choices or {}).items() if value is not None}
+    return Asked(named(name), settings, axes, [str(rule) for rule in where], options)
 
 
 def _search(data: xr.Dataset, asked: Asked) -> xr.Dataset:
     return search(
         asked.estimator,
-        _read(asked),
+        asked.question,
         where=asked.where,
         objective=str(data.attrs["objective"]),
         top=data.sizes.get("rank", 1),
@@ -134,7 +123,7 @@ def _search(data: xr.Dataset, asked: Asked) -> xr.Dataset:
 def _elasticities(data: xr.Dataset, asked: Asked) -> xr.Dataset:
     return elasticities(
         asked.estimator,
-        _read(asked),
+        asked.question,
         parameters=data["parameter"].values.tolist(),
         of=str(data.attrs["of"]),
         where=asked.where,
@@ -144,7 +133,7 @@ def _elasticities(data: xr.Dataset, asked: Asked) -> xr.Dataset:
 
 def _of_training(data: xr.Dataset, asked: Asked) -> xr.Dataset:
     """Return the plans of a training step on each number of accelerators that a file has."""
-    question = plans_asked(asked.estimator, _read(asked._replace(axes={})), asked.where)
+    question = plans_asked(asked.estimator, asked._replace(axes={}).question, asked.where)
     sizes, several = data["gpus"].values.ravel().tolist(), data["gpus"].ndim > 0
     found = []
     for size in dict.fromkeys(sizes):
@@ -160,11 +149,11 @@ def _of_training(data: xr.Dataset, asked: Asked) -> xr.Dataset:
 def _legal_plans(data: xr.Dataset, asked: Asked) -> xr.Dataset:
     """Return the stored plans among all legal ones of today; a plan that is none is left out."""
     plans, sized = _plans(asked.estimator, data), "gpus" in data
-    sizes = data["gpus"].values.tolist() if sized else [asked.numbers.get("gpus")] * len(plans)
+    sizes = data["gpus"].values.tolist() if sized else [asked.settings.get("gpus")] * len(plans)
     found = []
     for size in dict.fromkeys(sizes):
-        one = asked._replace(numbers={**asked.numbers, "gpus": size}, axes={})
-        every = survey(one.estimator, _read(one), where=one.where)
+        one = asked._replace(settings={**asked.settings, "gpus": size}, axes={})
+        every = survey(one.estimator, one.question, where=one.where)
         place = {plan: at for at, plan in enumerate(_plans(one.estimator, every))}
         wanted = [plan for plan, gpus in zip(plans, sizes, strict=True) if gpus == size]
         some = every.isel(plan=[place[plan] for plan in wanted if plan in place])
@@ -183,7 +172,7 @@ ANSWERS: dict[str, Callable[[xr.Dataset, Asked], xr.Dataset]] = {
         estimator=asked.estimator, where=asked.where, **asked.options
     ),
     "search": _search,
-    "table": lambda _, asked: tabulate(asked.estimator, _read(asked)),
+    "table": lambda _, asked: tabulate(asked.estimator, asked.question),
     "elasticities": _elasticities,
     "fastest plans": _of_training,
     "least memory": _of_training,

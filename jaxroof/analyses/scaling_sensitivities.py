@@ -57,13 +57,10 @@ def sensitivities(
     there, both = here[:, None] > 0.0, (low > 0.0) & (high > 0.0)
     ratio = np.where(both, high, 1.0) / np.where(both, low, 1.0)
     reach = np.log((1.0 + change) / (1.0 - change))
-    dims = ("result", "parameter")
+    dims, with_value = ("result", "parameter"), np.where(there, here[:, None], 1.0)
     found = {
         "value": (("result",), here),
-        "elasticity": (
-            dims,
-            np.where(there, along[0] / np.where(there, here[:, None], 1.0), np.nan),
-        ),
+        "elasticity": (dims, np.where(there, along[0] / with_value, np.nan)),
         "solved": (dims, np.where(both, np.log(ratio) / reach, np.nan)),
         "low": (dims, low),
         "high": (dims, high),

@@ -226,7 +226,8 @@ def _stages(written: Mapping[str, Any], folder: pathlib.Path) -> Sweep:
             place = "in plan or the axes" if name == "global_batch" else "or an axis of names"
             raise refusal(name, f"missing; expected it {place}")
     records = {name: settings.pop(name, None) for name in RECORDS}
-    question = stages_asked(*records.values(), given_paths(plan, settings), varied)
+    given = given_paths(plan, settings)
+    question = stages_asked(records["model"], records["system"], given, varied)
     names = {name: value for name, value in records.items() if value is not None}
     return Sweep(written.get("title", "Memory by stage"), "stages", names, question)
 

@@ -161,10 +161,9 @@ def _plain(column: Any) -> Cells:
 
 def _joined(name: str, parts: Sequence[RowResults], bad: np.ndarray) -> np.ndarray:
     """Concatenate the parts of a column; bad rows become NaN or None."""
-    empty = (np.zeros(part.chunk.size, bool) for part in parts)
-    column = np.concatenate(
-        [part.columns.get(name, none) for part, none in zip(parts, empty, strict=True)]
-    )
+    none = [np.zeros(part.chunk.size, bool) for part in parts]
+    pairs = zip(parts, none, strict=True)
+    column = np.concatenate([part.columns.get(name, empty) for part, empty in pairs])
     if bad.any():
         column = column if column.dtype.kind == "f" else column.astype(object)
         column[bad] = np.nan if column.dtype.kind == "f" else None
