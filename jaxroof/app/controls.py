@@ -34,6 +34,7 @@ from jaxroof.app.state import (
     PRECISIONS,
     SCHEDULES,
     START,
+    TABS,
     UPLOADS,
     WHOLE,
     State,
@@ -395,21 +396,19 @@ def question_form(state: State, more: str = "") -> Controls:
 
 
 def tab_form(state: State, tab: str) -> Controls:
-    """Return the controls inside a tab."""
-    schedules: list[Option] = [(OWN, "the plan's own"), *SCHEDULES]
+    """Return the controls of a tab: one group, or none."""
     if tab == "map":
         options = list(fields_for_map(state).items())
-        held = [_select(state, n, n.capitalize(), options) for n in ("across", "up")]
+        held = [_select(state, name, name.capitalize(), options) for name in ("across", "up")]
         return Controls([("map", "Fields of the map", held, True)])
     if tab == "schedule":
+        schedules: list[Option] = [(OWN, "the plan's own"), *SCHEDULES]
         held = [_select(state, "schedule", "Schedule", schedules)]
         return Controls([("schedule", "Timeline", held, True)])
-    return Controls(
-        [("other", "Two machines", [_select(state, "other", "Beside it", systems())], True)]
-    )
-
-
-TABS = ("map", "schedule", "compare")  # that have controls of their own
+    if tab == "compare":
+        held = [_select(state, "other", "Beside it", systems())]
+        return Controls([("other", "Two machines", held, True)])
+    return Controls([])
 
 
 def applied(state: State, name: str, message: Any) -> State:
@@ -428,12 +427,12 @@ def applied(state: State, name: str, message: Any) -> State:
     raise refusal("page", f"{shown(name)}: no such control")
 
 
-def at_place(state: State, across: tuple[str, float], up: tuple[str, float]) -> State:
+def at_place(state: State, *places: tuple[str, float]) -> State:
     """Return the state at a place of the map: its two numbers become those of the question.
 
     Whole numbers are rounded. Raises: InputError as ``applied`` does.
     """
-    for path, value in (across, up):
+    for path, value in places:
         name = next((short for short, full in PATHS.items() if full == path), "")
         if name:
             state = _replaced(state, **{name: max(1, round(value))})

@@ -11,12 +11,14 @@ import panel as pn
 from jaxroof.app import plans
 from jaxroof.app.components import Form, Tabs, static
 from jaxroof.app.controls import (
+    Controls,
     applied,
     at_place,
     can_be_shown,
     check_numbers,
     control_of,
     question_form,
+    tab_form,
 )
 from jaxroof.app.html import alert, cards, in_controls, paragraph, text, waiting
 from jaxroof.app.live import Live, line_of
@@ -34,14 +36,14 @@ from jaxroof.errors import printable
 from jaxroof.units import seconds
 
 VIEWS: dict[str, tuple[str, Callable[..., View]]] = {  # the title of a tab, and who makes it
-    "plans": ("Plans", lambda *_: plans_view()),
-    "time": ("Time", lambda *_: time_view()),
-    "memory": ("Memory", lambda *_: memory_view()),
-    "binds": ("What binds", lambda *_: binds_view()),
+    "plans": ("Plans", plans_view),
+    "time": ("Time", time_view),
+    "memory": ("Memory", memory_view),
+    "binds": ("What binds", binds_view),
     "map": ("Map", map_view),
-    "schedule": ("Schedule", lambda told, _: schedule_view(told)),
-    "compare": ("Compare", lambda told, _: compare_view(told)),
-    "share": ("Share", lambda *_: share_view()),
+    "schedule": ("Schedule", schedule_view),
+    "compare": ("Compare", compare_view),
+    "share": ("Share", share_view),
 }
 PALE, PLAIN = {"opacity": "0.45"}, {"opacity": "1"}  # of an earlier question; of this one
 WIDTH = "width"  # the message of a browser: how wide its window is
@@ -72,23 +74,19 @@ class Page:
         self.document = pn.state.curdoc
         self.lasts = True
         self._settling: asyncio.TimerHandle | None = None
-        self.form = Form(self.told, sizing_mode="stretch_width", margin=0)
-        self.tabs = Tabs(
-            tabs=[[name, title] for name, (title, _) in VIEWS.items()],
-            chosen=state.tab,
-            sizing_mode="stretch_width",
-            margin=(10, 0),
-        )
+        wide: dict[str, Any] = {"sizing_mode": "stretch_width", "margin": 0}
+        self.form = Form(self.told, **wide)
+        self.inner = Form(self.told, always=True, **wide)  # the controls of a tab
+        titles = [[name, title] for name, (title, _) in VIEWS.items()]
+        self.tabs = Tabs(tabs=titles, chosen=state.tab, **{**wide, "margin": (10, 0)})
         self.tabs.param.watch(self._turned, "chosen")
         self.alert, self.head, self.status = text(), text(), text(waiting(""))
-        self.bodies = pn.Column(sizing_mode="stretch_width", margin=0, min_height=300)
+        self.bodies = pn.Column(**wide, min_height=300)
         self.views: dict[str, View] = {}
         self.filled: set[str] = set()  # tabs that have shown an answer
         self.live = Live(self.quick, self.late, self.show, self.failed, self.busy, self.later)
-        self.answer = pn.Column(
-            self.alert, self.status, self.head, self.tabs, self.bodies,
-            sizing_mode="stretch_width", margin=0,
-        )  # fmt: skip
+        parts = [self.alert, self.status, self.head, self.tabs, self.inner, self.bodies]
+        self.answer = pn.Column(*parts, **wide)
         self._controls()
         self._complain(error, control_of(error, "", state))
 
@@ -140,11 +138,10 @@ class Page:
         loop = asyncio.get_running_loop()
         if self._settling is not None:
             self._settling.cancel()
-        how = self._values if name and name not in LAYOUT else self._controls
-        if how == self._controls:
-            how()
+        if name in LAYOUT or not name:
+            self._controls()
         else:
-            self._settling = loop.call_later(SETTLED, lambda: self.later(how))
+            self._settling = loop.call_later(SETTLED, lambda: self.later(self._controls))
 
     def ask(self) -> None:
         """Answer the state."""
@@ -159,8 +156,9 @@ class Page:
         said, errors = alert(words), {control: words} if control else {}
         if self.alert.object != said:
             self.alert.object = said
-        if self.form.errors != errors:
-            self.form.errors = errors
+        for form in (self.form, self.inner):
+            if form.errors != errors:
+                form.errors = errors
 
     def _refuse(self, words: str, control: str) -> None:
         """Say that a question has no answer; the headline does not stand for another one."""
@@ -171,27 +169,22 @@ class Page:
             f"{paragraph(note, 'note')}</div>"
         )
 
-    # ---- The form --------------------------------------------------------------------------------
-
     def _controls(self) -> None:
         """Show which controls there are, and what they have."""
-        held = question_form(self.state, self.more)
-        if held.fields != self.form.groups:
-            self.form.groups = held.fields
-        self._values()
-
-    def _values(self) -> None:
-        values = question_form(self.state, self.more).values
-        self.form.param.update(values=values, link=to_link(self.state))
+        _show(self.form, question_form(self.state, self.more))
+        self.form.link = to_link(self.state)
 
     # ---- The answer ------------------------------------------------------------------------------
 
     def _open(self, name: str) -> None:
         """Show the body of a tab; it is made when it is first seen."""
         if name not in self.views:
-            self.views[name] = VIEWS[name][1](self.told, self.clicked)
+            made = VIEWS[name][1]
+            self.views[name] = made(self.clicked) if made is map_view else made()
             self.views[name].body.visible = False  # until it has an answer
             self.bodies.append(self.views[name].body)
+        _show(self.inner, tab_form(self.state, name))
+        self.inner.visible = bool(self.inner.groups)
         for other, view in self.views.items():
             shown = other == name and name in self.filled
             if view.body.visible != shown:
@@ -208,7 +201,8 @@ class Page:
             f"{paragraph(told.plan, 'plan')}{paragraph(told.why)}"
             f"{cards(plans.figures_of_merit(shown.data))}</div>"
         )
-        return Answer(shown, head, self.views[state.tab].compute(shown), late=False)
+        quick = self.views[state.tab].quick
+        return Answer(shown, head, quick(shown) if quick else None, late=False)
 
     def late(self, quick: Answer) -> Iterator[Answer | str]:
         """Yield what a tab has more to answer and takes longer; words say how far it is."""
@@ -231,8 +225,8 @@ class Page:
             if self.head.object != answer.head:
                 self.head.object = answer.head
             view = self.views[answer.shown.state.tab]
-            (view.show_later if answer.late else view.show)(answer.shown, answer.tab)
-            if answer.late or view.early:
+            if answer.late or view.quick:
+                view.show(answer.shown, answer.tab)
                 view.body.visible = answer.shown.state.tab == self.state.tab
                 self.filled.add(answer.shown.state.tab)
             self.bodies.styles = PLAIN
@@ -240,8 +234,8 @@ class Page:
     def failed(self, words: str, late: bool) -> None:
         """Show why there is no answer, and what a tab can say without one."""
         view = self.views[self.state.tab]
-        if late:  # the controls inside a tab may be what mends it
-            self._complain(words, "")
+        if late:  # the controls of a tab may be what mends it
+            self._complain(words, control_of(words, "", self.state))
             self.bodies.styles, view.body.visible = PALE, True
             return
         self._refuse(words, self.last)
@@ -264,6 +258,13 @@ class Page:
     def ended(self, _: Any) -> None:
         """Let go of what is still computed when the session ends."""
         self.lasts = False
+
+
+def _show(form: Form, held: Controls) -> None:
+    """Show controls: they are made anew where there are others than before."""
+    if held.fields != form.groups:
+        form.groups = held.fields
+    form.values = held.values
 
 
 def template(page: Page) -> pn.Template:

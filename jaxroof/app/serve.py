@@ -103,14 +103,14 @@ class Gate(Matcher):
 
 
 class Refused(RequestHandler):
-    """Answers what is refused with one line of plain text."""
+    """Answers what is refused with one line of plain text, whatever the method."""
 
     def initialize(self, why: tuple[HTTPStatus, str]) -> None:
         """Keep why."""
         self.why = why
 
     def prepare(self) -> None:
-        """Say why, whatever the method."""
+        """Say why."""
         self.set_status(self.why[0])
         self.set_header("Content-Type", "text/plain; charset=utf-8")
         self.finish(f"{self.why[1]}\n")

@@ -6,7 +6,7 @@ import json
 import pathlib
 import re
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -96,6 +96,7 @@ CHOSEN = {  # fields that have one of a few values
     "schedule": (OWN, *SCHEDULES),
     "tab": TABS,
 }
+SYSTEMS = ("system", "other")
 TYPED = ("where", "mine", "across", "up")
 
 
@@ -107,10 +108,11 @@ def checked(state: State) -> State:
     for name, known in CHOSEN.items():
         if getattr(state, name) not in known:
             raise unknown(name, getattr(state, name), name, known)
-    if state.own_model is None:
-        _check_name("model", catalog.canonical(MODELS, state.model), catalog.names(MODELS))
-    for name in ("system", "other"):
-        _check_name(name, getattr(state, name), catalog.names("systems"))
+    own = state.own_model is not None
+    named = [] if own else [("model", catalog.canonical(MODELS, state.model), MODELS)]
+    for field, name, kind in (*named, *((f, getattr(state, f), "systems") for f in SYSTEMS)):
+        if name not in (known := catalog.names(kind)):
+            raise unknown(field, name, field, known)
     for name, most in WHOLE.items():
         value = getattr(state, name)
         if not 1 <= value <= most:
@@ -121,11 +123,6 @@ def checked(state: State) -> State:
     if len(state.changes) + len(state.choices) > MOST_FIELDS:
         raise refusal("changes", f"expected at most {MOST_FIELDS} fields")
     return state
-
-
-def _check_name(field: str, name: str, known: Iterable[str]) -> None:
-    if name not in known:
-        raise unknown(field, name, field, known)
 
 
 def whole_number(field: str, text: str) -> int:
@@ -162,16 +159,18 @@ def with_change(state: State, path: str, value: float | None) -> State:
     >>> with_change(START, "system.nics", 2.0).changes
     (('system.nics', 2.0),)
     """
-    rest = tuple(one for one in state.changes if one[0] != path)
     added = () if value is None else ((path, float(value)),)
-    return dataclasses.replace(state, changes=rest + added)
+    return dataclasses.replace(state, changes=_without(state.changes, path) + added)
 
 
 def with_choice(state: State, name: str, value: str | None) -> State:
     """Return a state with one structural choice made; None takes it back."""
-    rest = tuple(one for one in state.choices if one[0] != name)
     added = () if value is None else ((name, value),)
-    return dataclasses.replace(state, choices=rest + added)
+    return dataclasses.replace(state, choices=_without(state.choices, name) + added)
+
+
+def _without(pairs: tuple[tuple[str, Any], ...], name: str) -> tuple[tuple[str, Any], ...]:
+    return tuple(one for one in pairs if one[0] != name)
 
 
 # ---- Links --------------------------------------------------------------------------------------
@@ -225,25 +224,14 @@ def from_pairs(pairs: Sequence[tuple[str, str]]) -> State:
         if name.startswith(CHOICE):
             choices[name.removeprefix(CHOICE)] = text
         elif "." in name:
-            changes[name] = parse(_number(text), "1", f"link: {name}")
+            changes[name] = parse(text, "1", f"link: {name}")
+        elif name in WHOLE:
+            found[name] = whole_number(name, text)
         elif name in FIELDS:
-            found[name] = _read(name, text)
+            found[name] = _unpacked(name, text) if name in UPLOADS else text
         else:
             raise unknown("link", name, "field of the page", FIELDS)
     return checked(State(**found, changes=tuple(changes.items()), choices=tuple(choices.items())))
-
-
-def _read(name: str, text: str) -> Any:
-    if name in WHOLE:
-        return whole_number(name, text)
-    return _unpacked(name, text) if name in UPLOADS else text
-
-
-def _number(text: str) -> Any:
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 def _packed(upload: Upload) -> str:

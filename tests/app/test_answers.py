@@ -214,8 +214,8 @@ def test_schedules_are_those_of_the_library_and_the_timeline_ends_with_the_step(
     time = float(rows.step_time.sel(schedule=own))
     assert time == pytest.approx(float(data.step_time[0]), rel=1e-12)
     drawn = schedule.timeline(found, data, "")
-    assert (drawn.name, drawn.devices) == (own, 4)
-    assert max(visit.end for visit in drawn.visits) == pytest.approx(drawn.step)
+    assert (drawn.name, drawn.rows) == (own, 4)
+    assert max(block.end for _, block in drawn.blocks) == pytest.approx(drawn.step)
     assert drawn.step == pytest.approx(time, rel=1e-9)
 
 

@@ -37,17 +37,14 @@ class Shown(NamedTuple):
 
 
 class View(NamedTuple):
-    """One tab: its body, an answer computed apart from the page, and how the body shows it.
+    """One tab: its body, answers computed apart from the page, and how the body shows each.
 
-    ``compute`` takes milliseconds; ``later`` yields what may take longer, and comes after the rest
-    is shown; a text that it yields says how far it is. Only then is a body shown that has nothing
-    ``early``. ``unanswered`` shows what there is of a question without an answer.
+    ``quick`` takes milliseconds; ``later`` yields what takes longer, and texts that say how far it
+    is. ``unanswered`` shows what there is of a question without an answer.
     """
 
     body: Any
-    compute: Callable[[Shown], Any] = lambda _: None
-    show: Callable[[Shown, Any], None] = lambda *_: None
+    show: Callable[[Shown, Any], None]
+    quick: Callable[[Shown], Any] | None = None
     later: Callable[[Shown], Iterator[Any]] | None = None
-    show_later: Callable[[Shown, Any], None] = lambda *_: None
-    early: bool = True
     unanswered: Callable[[State], None] | None = None

@@ -108,4 +108,4 @@ def binds_view() -> View:
     def later(shown: Shown) -> Iterator[list[Bar]]:
         yield binding(shown.found)
 
-    return View(body, later=later, show_later=show, early=False)
+    return View(body, show, later=later)

@@ -2,15 +2,14 @@
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import panel as pn
 import xarray as xr
 
 from jaxroof.analyses.result_metadata import head_of, label_of, said_of
-from jaxroof.app.components import Form
-from jaxroof.app.controls import numbers_of, tab_form
+from jaxroof.app.controls import numbers_of
 from jaxroof.app.fields import MAIN, of_machine, shown, words_of
 from jaxroof.app.figures import WHOLE, Bars, framed, time_parts
 from jaxroof.app.html import alert, legend, paragraph, table, text
@@ -114,16 +113,10 @@ def machines_sentence(two: Two) -> str:
 # ---- The tab ------------------------------------------------------------------------------------
 
 
-def compare_view(told: Callable[[str, Any], None]) -> View:
-    """Return the tab that compares plans and machines; ``told`` is the listener of its form."""
+def compare_view() -> View:
+    """Return the tab that compares plans and machines."""
     own, machines, about_mine, about_machines = Bars(), Bars(), text(), text()
-    form = Form(told, always=True, sizing_mode="stretch_width")
     of_mine, of_machines = framed(own.picture, "my_plan"), framed(machines.picture, "two_machines")
-    parts = [about_mine, of_mine, form, about_machines, of_machines]
-
-    def show(found: Shown, _: Any) -> None:
-        held = tab_form(found.state, "compare")
-        form.param.update(groups=held.fields, values=held.values)
 
     def later(found: Shown) -> Iterator[Two | str]:
         try:
@@ -131,15 +124,15 @@ def compare_view(told: Callable[[str, Any], None]) -> View:
         except InputError as error:
             yield str(error)
 
-    def show_later(found: Shown, two: Two | str) -> None:
+    def show(found: Shown, two: Two | str) -> None:
         of_mine.visible = "own" in found.data and not found.wrong
         of_machines.visible = isinstance(two, Two)
         about_mine.object = f"<h3>My plan beside the best</h3>{_of_mine(found, own)}"
         said = _of_machines(two, machines) if isinstance(two, Two) else alert(two)
         about_machines.object = f"<h3>Two machines side by side</h3>{said}"
 
-    body = pn.Column(*parts, sizing_mode="stretch_width")
-    return View(body, lambda _: None, show, later, show_later, early=False)
+    parts = [about_machines, of_machines, about_mine, of_mine]
+    return View(pn.Column(*parts, sizing_mode="stretch_width"), show, later=later)
 
 
 def _of_mine(found: Shown, bars: Bars) -> str:

@@ -18,8 +18,7 @@ from bokeh.models import (
 )
 from bokeh.palettes import Viridis256
 
-from jaxroof.app.components import Form
-from jaxroof.app.controls import fields_for_map, numbers_of, tab_form
+from jaxroof.app.controls import fields_for_map, numbers_of
 from jaxroof.app.fields import DOMAINS, SIZES, SPAN, Number, of_machine, words_of
 from jaxroof.app.fields import shown as shown_value
 from jaxroof.app.figures import INK, NUMBER, columns, framed, plot, round_numbers
@@ -408,20 +407,12 @@ def _names(
 # ---- The tab ------------------------------------------------------------------------------------
 
 
-def map_view(told: Callable[[str, Any], None], clicked: Callable[..., None]) -> View:
-    """Return the tab of the map; ``told`` is the form's listener, ``clicked`` that of a click."""
-    form, said, drawn = (
-        Form(told, always=True, sizing_mode="stretch_width"),
-        text(),
-        MapFigure(clicked),
-    )
-    body = pn.Column(form, said, framed(drawn.picture, "map"), sizing_mode="stretch_width")
+def map_view(clicked: Callable[..., None]) -> View:
+    """Return the tab of the map; ``clicked`` gets path and value of both fields of a place."""
+    said, drawn = text(), MapFigure(clicked)
+    body = pn.Column(said, framed(drawn.picture, "map"), sizing_mode="stretch_width")
 
-    def show(shown: Shown, _: Any) -> None:
-        held = tab_form(shown.state, "map")
-        form.param.update(groups=held.fields, values=held.values)
-
-    def show_later(shown: Shown, found: Map) -> None:
+    def show(shown: Shown, found: Map) -> None:
         notes = [NOTE, *[DOTS] * bool(found.machines)]
         words = [paragraph(map_sentence(found)), *(paragraph(note, "note") for note in notes)]
         said.object = "".join(words)
@@ -430,4 +421,4 @@ def map_view(told: Callable[[str, Any], None], clicked: Callable[..., None]) -> 
         units = [str(known[path][1]["unit"]) for path in found.paths]
         drawn.show(found, units, shown.state.system_words + ", changed" * changed, shown.wide)
 
-    return View(body, lambda _: None, show, machine_maps, show_later, early=False)
+    return View(body, show, later=machine_maps)

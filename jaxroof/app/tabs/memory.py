@@ -79,12 +79,15 @@ def memory_view() -> View:
     parts = [said, framed(stages, "memory_by_stage"), between, of_stairs, below]
 
     def show(_: Shown, found: xr.Dataset) -> None:
+        if "step" in found.sizes:
+            show_later(found)
+            return
         entries, one = legend(show_stages(found).items()), found.sizes["stage"] == 1
         rows = "" if one else shell_table(stages_table(found), STAGES)
         words = paragraph(answer_sentence(found)) + rows + paragraph(mark_sentence(found), "note")
         said.object = words + entries
 
-    def show_later(_: Shown, found: xr.Dataset) -> None:
+    def show_later(found: xr.Dataset) -> None:
         words = paragraph(stairs_sentence(found))
         between.object = f"<h3>What more memory would buy</h3>{words}"
         show_stairs(found)
@@ -97,7 +100,7 @@ def memory_view() -> View:
     def compute(shown: Shown) -> xr.Dataset:
         return by_stage(shown.found, shown.data)
 
-    return View(pn.Column(*parts, sizing_mode="stretch_width"), compute, show, later, show_later)
+    return View(pn.Column(*parts, sizing_mode="stretch_width"), show, compute, later)
 
 
 def _stages() -> tuple[Any, Callable[[xr.Dataset], Mapping[str, str]]]:

@@ -29,7 +29,7 @@ def plans_view() -> View:
     def show(_: Shown, found: str) -> None:
         pane.object = found
 
-    return View(pane, compute, show)
+    return View(pane, show, compute)
 
 
 def bars_of(data: xr.Dataset) -> list[str]:
@@ -64,4 +64,4 @@ def time_view() -> View:
         words = paragraph(layer_sentence(data))
         below.object = f'<div style="max-width:40rem">{content}</div>{words}'
 
-    return View(body, show=show)
+    return View(body, show, lambda _: None)

@@ -5,14 +5,11 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-import numpy as np
 import panel as pn
 import xarray as xr
 from bokeh.models import ColumnDataSource, CustomJS, HoverTool, Range1d
 
 from jaxroof.analyses.one_plan import schedule, trace
-from jaxroof.app.components import Form
-from jaxroof.app.controls import tab_form
 from jaxroof.app.figures import columns, framed, plot
 from jaxroof.app.html import alert, legend, paragraph, said_in, text
 from jaxroof.app.state import SCHEDULES
@@ -24,15 +21,10 @@ from jaxroof.units import percent, seconds
 from jaxroof.views.answers import answer
 from jaxroof.views.plots.colours import ink
 from jaxroof.views.plots.trace import LOOKS
+from jaxroof.views.trace_blocks import WORDS, Block, rows, span
 
 BLOCKS = 6000  # that a timeline shows
 VISITS = 60_000  # that are computed at all
-WORDS = {  # of the kinds of visits that need more than their name
-    "weight": "weight gradient",
-    "all-reduce": "all-reduce of gradients",
-    "all-gather": "all-gather of weights",
-    "optimizer": "update of parameters",
-}
 CAPTION = "The best plan under every schedule"
 NEAR = """
 const near = cb_obj.end - cb_obj.start <= numbers.tags[0];
@@ -44,31 +36,14 @@ AXIS, DIGIT, EDGES = 90, 7, 4  # pixels of the axis, of a digit, and around a nu
 COLUMNS = ("left", "right", "bottom", "top", "colour", "kind", "words")
 
 
-class Visit(NamedTuple):
-    """One block of a timeline."""
-
-    device: int  # counted from 0, as stages are
-    kind: str
-    microbatch: int
-    stage: int
-    start: float  # [s]
-    end: float
-
-    @property
-    def look(self) -> tuple[str, str]:
-        """Return what it is called, and its colour."""
-        kind = self.kind if self.kind in LOOKS else "other"
-        return WORDS.get(kind, kind), LOOKS[kind]
-
-
 class Timeline(NamedTuple):
-    """The visits of one step, as many as are shown, and the seconds of the whole step."""
+    """What devices do in one step, as much as is shown, and the seconds of the whole step."""
 
     name: str  # of the schedule
-    visits: list[Visit]
-    devices: int
+    blocks: list[tuple[int, Block]]  # with their row, by their start
+    rows: int
     step: float
-    shown: float  # [s] until which visits are shown
+    shown: float  # [s] until which blocks are shown
 
 
 def _planned(found: SearchProblem, data: xr.Dataset) -> Any:
@@ -108,13 +83,11 @@ def timeline(found: SearchProblem, data: xr.Dataset, name: str) -> Timeline:
     name = name or own_schedule(data)
     given = {key: value for key, value in every.items() if value is not None}
     events = trace(found.estimator.name, {**given, **vars(found.recipe), "schedule": name})
-    start, last = events.start.values, (events.start + events.duration).values
-    order = np.argsort(start, kind="stable")[:BLOCKS]
-    devices, end = events.device.values, float(last.max())
-    told = [devices - 1, *(events[n].values for n in ("kind", "microbatch", "stage")), start, last]
-    visits = [Visit(*row) for row in zip(*(one[order].tolist() for one in told), strict=True)]
-    shown = end if len(start) <= BLOCKS else float(start[order[-1]])
-    return Timeline(name, visits, int(devices.max()), end, shown)
+    held, end = rows(events), span(events)
+    blocks = [(place, block) for place, row in enumerate(held) for block in row.blocks]
+    blocks.sort(key=lambda one: one[1].start)
+    shown = end if len(blocks) <= BLOCKS else blocks[BLOCKS].start
+    return Timeline(name, blocks[:BLOCKS], len(held), end, shown)
 
 
 def own_schedule(data: xr.Dataset) -> str:
@@ -126,16 +99,11 @@ def own_schedule(data: xr.Dataset) -> str:
 # ---- The tab ------------------------------------------------------------------------------------
 
 
-def schedule_view(told: Callable[[str, Any], None]) -> View:
-    """Return the tab of pipeline schedules; ``told`` is the listener of its form."""
+def schedule_view() -> View:
+    """Return the tab of pipeline schedules."""
     made, draw = _timeline()
-    form, said, below = Form(told, always=True, sizing_mode="stretch_width"), text(), text()
-    frame = framed(made, "timeline")
-    body = pn.Column(said, form, below, frame, sizing_mode="stretch_width")
-
-    def show(shown: Shown, _: Any) -> None:
-        held = tab_form(shown.state, "schedule")
-        form.param.update(groups=held.fields, values=held.values)
+    said, below, frame = text(), text(), framed(made, "timeline")
+    body = pn.Column(said, below, frame, sizing_mode="stretch_width")
 
     def later(shown: Shown) -> Iterator[tuple[str, Timeline | str] | str]:
         words = ""
@@ -145,17 +113,17 @@ def schedule_view(told: Callable[[str, Any], None]) -> View:
         except InputError as error:
             yield words or alert(str(error)), str(error) if words else ""
 
-    def show_later(shown: Shown, found: tuple[str, Timeline | str]) -> None:
+    def show(shown: Shown, found: tuple[str, Timeline | str]) -> None:
         said.object, visits = found
-        frame.visible, form.visible = isinstance(visits, Timeline), visits != ""
+        frame.visible = isinstance(visits, Timeline)
         if isinstance(visits, str):
             below.object = alert(visits)
             return
-        looks = dict.fromkeys(visit.look for visit in visits.visits)
+        looks = dict.fromkeys(_look(block) for _, block in visits.blocks)
         below.object = legend(looks) + paragraph(_note(visits), "note")
         draw(visits, shown.wide)
 
-    return View(body, lambda _: None, show, later, show_later, early=False)
+    return View(body, show, later=later)
 
 
 def _timeline() -> tuple[Any, Callable[[Timeline, float], None]]:
@@ -179,28 +147,34 @@ def _timeline() -> tuple[Any, Callable[[Timeline, float], None]]:
     made.ygrid.grid_line_color = None
 
     def draw(found: Timeline, wide: float) -> None:
-        blocks = [
-            (v.start, v.end, v.device - 0.45, v.device + 0.45, v.look[1], v.look[0], _words(v))
-            for v in found.visits
+        drawn_blocks = [
+            (b.start, b.end, row - 0.45, row + 0.45, _look(b)[1], _look(b)[0], _words(b))
+            for row, b in found.blocks
         ]
-        held = [v for v in found.visits if v.stage >= 0]
+        held = [(row, b) for row, b in found.blocks if b.stage >= 0]
         middles = [
-            (0.5 * (v.start + v.end), v.device, str(v.microbatch), ink(v.look[1])) for v in held
+            (0.5 * (b.start + b.end), row, str(b.microbatch), ink(_look(b)[1])) for row, b in held
         ]
-        source.data, numbers.data = columns(COLUMNS, blocks), columns(NUMBERS, middles)
-        numbers.tags = [_near(held, wide)]
+        source.data, numbers.data = columns(COLUMNS, drawn_blocks), columns(NUMBERS, middles)
+        numbers.tags = [_near([block for _, block in held], wide)]
         drawn.glyph.line_alpha = float(found.shown <= numbers.tags[0])
         written.visible = found.shown <= numbers.tags[0]
         made.x_range.start, made.x_range.end = 0.0, found.shown
         made.x_range.reset_start, made.x_range.reset_end = 0.0, found.shown
-        made.y_range.start, made.y_range.end = found.devices - 0.5, -0.5
-        made.height = 110 + min(36, max(14, 420 // found.devices)) * found.devices
+        made.y_range.start, made.y_range.end = found.rows - 0.5, -0.5
+        made.height = 110 + min(36, max(14, 420 // found.rows)) * found.rows
 
     return made, draw
 
 
-def _words(visit: Visit) -> str:
-    return f"of stage {visit.stage}, microbatch {visit.microbatch}" if visit.stage >= 0 else ""
+def _look(block: Block) -> tuple[str, str]:
+    """Return what a block is called, and its colour."""
+    kind = block.kind if block.kind in LOOKS else "other"
+    return WORDS[kind], LOOKS[kind]
+
+
+def _words(block: Block) -> str:
+    return f"of stage {block.stage}, microbatch {block.microbatch}" if block.stage >= 0 else ""
 
 
 def _note(found: Timeline) -> str:
@@ -211,7 +185,7 @@ def _note(found: Timeline) -> str:
     return f"{part} {step}; zoom in to see the numbers of microbatches."
 
 
-def _near(held: list[Visit], wide: float) -> float:
+def _near(held: list[Block], wide: float) -> float:
     """Return how much of a step is seen at most where blocks have room for their numbers [s]."""
     each = sorted(v.end - v.start for v in held)
     digits = max(len(str(v.microbatch)) for v in held)

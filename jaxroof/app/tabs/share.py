@@ -72,19 +72,22 @@ def command(state: State) -> str:
 
 
 def sweep_file(state: State) -> str:
-    """Return a sweep file of the question, over the two fields of the map.
+    """Return a sweep file of the question.
 
     >>> print(sweep_file(START).splitlines()[1])
     model = "llama3-70b"
     """
-    said = f"{state.model_words} on {state.gpus:,} x {state.system_words}"
-    lines = [f"title = {_text(said)}"]
-    lines += [f"model = {_text(state.model_words)}", f"system = {_text(state.system_words)}"]
-    lines += [f"plan = {{ gpus = {state.gpus}, global_batch = {state.batch} }}"]
+    model, system = state.model_words, state.system_words
     changes = [f"{_text(path)} = {_text(value)}" for path, value in settings(state).items()]
-    lines += [f"set = {{ {', '.join(changes)} }}"] if changes else []
     where = f", where = {_text(state.where)}" if state.where else ""
-    lines += [f"search = {{ top = {TOP}{where} }}"]
+    lines = [
+        f"title = {_text(f'{model} on {state.gpus:,} x {system}')}",
+        f"model = {_text(model)}",
+        f"system = {_text(system)}",
+        f"plan = {{ gpus = {state.gpus}, global_batch = {state.batch} }}",
+        *([f"set = {{ {', '.join(changes)} }}"] if changes else []),
+        f"search = {{ top = {TOP}{where} }}",
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -125,23 +128,18 @@ TEXTS: tuple[tuple[str, str, Callable[..., str]], ...] = (
 def share_view() -> View:
     """Return the tab with the question to copy and the data to download."""
     latest: dict[str, Any] = {}
-    parts, shows = [], []
-    for title, name, made in TEXTS:
-        part, shown = _copied(title, name)
-        parts.append(part)
-        shows.append((shown, made))
-    files = [_download(kind, latest) for kind in FILES]
+    parts = [_copied(title, name) for title, name, _ in TEXTS]
     said = text("<h3>The data</h3><p>The table of plans with all their results.</p>")
-    note = text()
-    download = pn.Column(said, pn.Row(*files, margin=0), sizing_mode="stretch_width", margin=0)
+    files, note = pn.Row(*(_download(kind, latest) for kind in FILES), margin=0), text()
+    download = pn.Column(said, files, sizing_mode="stretch_width", margin=0)
     body = pn.Column(note, *parts, download, sizing_mode="stretch_width")
 
     def show_question(state: State) -> None:
         words = "The address of this page holds the whole question: copy it to share it."
         notes = [OWN] * bool(state.own_model or state.own_system) + [MINE] * bool(state.mine)
         note.object = paragraph(words) + "".join(paragraph(one, "note") for one in notes)
-        for one, made in shows:
-            one(made(state))
+        for (pane, _), (title, _, made) in zip(parts, TEXTS, strict=True):
+            pane.object, pane.tags = f"<h3>{title}</h3>{code(made(state))}", [made(state)]
         download.visible = False  # until there is an answer
 
     def show(shown: Shown, _: Any) -> None:
@@ -149,23 +147,15 @@ def share_view() -> View:
         show_question(shown.state)
         download.visible = True
 
-    return View(body, show=show, unanswered=show_question)
+    return View(body, show, lambda _: None, unanswered=show_question)
 
 
-def _copied(title: str, name: str) -> tuple[Any, Callable[[str], None]]:
-    """Return a text with a button that copies it, and the function that shows another text."""
-    pane = text()
+def _copied(title: str, name: str) -> pn.Column:
+    """Return a text with a button that copies it."""
+    pane = text(f"<h3>{title}</h3>")
     button = pn.widgets.Button(name=f"Copy as {name}", stylesheets=[BUTTON], margin=(0, 3))
-    button.js_on_click(
-        args={"holder": pane, "button": button, "label": button.name},
-        code=COPY,
-    )
-
-    def show(content: str) -> None:
-        pane.object = f"<h3>{title}</h3>{code(content)}"
-        pane.tags = [content]
-
-    return pn.Column(pane, button, sizing_mode="stretch_width", margin=0), show
+    button.js_on_click(args={"holder": pane, "button": button, "label": button.name}, code=COPY)
+    return pn.Column(pane, button, sizing_mode="stretch_width", margin=0)
 
 
 def _download(kind: str, latest: dict[str, Any]) -> pn.widgets.FileDownload:
@@ -177,10 +167,5 @@ def _download(kind: str, latest: dict[str, Any]) -> pn.widgets.FileDownload:
             write(latest["data"], path)
             return io.BytesIO(path.read_bytes())
 
-    return pn.widgets.FileDownload(
-        callback=content,
-        filename=f"plans{kind}",
-        label=f"Download {kind}",
-        stylesheets=[BUTTON],
-        margin=3,
-    )
+    look = {"label": f"Download {kind}", "stylesheets": [BUTTON], "margin": 3}
+    return pn.widgets.FileDownload(callback=content, filename=f"plans{kind}", **look)
