@@ -18,7 +18,7 @@ from jaxroof.plan_lists import Candidates as Candidates
 from jaxroof.plan_lists import ProgramSizes as ProgramSizes
 from jaxroof.records import get_at, leaves, value_or, with_named_absences
 from jaxroof.settings import carried, choices_of, choose
-from jaxroof.structure import map_numbers
+from jaxroof.structure import map_numbers, results
 
 FEWEST = 16  # smallest number of placements that a program is compiled for
 TIE = 1e-12  # relative; on a tie the plan that needs less memory wins, then the smaller
@@ -236,7 +236,22 @@ class Estimator:
         recipe = self.sized_recipe(inputs, self.recipe_of(inputs, recipe))
         with naming_all(self, inputs, recipe), np.errstate(all="ignore"):
             inputs = with_named_absences(self.placed(inputs, recipe))
-            return self.step(inputs, recipe, **self.evaluate_parts(inputs, recipe))
+            return self.report(inputs, recipe, self.evaluate_parts(inputs, recipe))
+
+    def report(self, inputs: Any, recipe: Any, parts: Mapping[str, Any]) -> Any:
+        """Return all results of a step; a plan beyond a further limit is not ``feasible``."""
+        report = self.step(inputs, recipe, **parts)
+        if len(self.limits) < 2 or not hasattr(report, "feasible"):
+            return report
+        held = report.feasible & self.within(inputs, results(report))
+        return dataclasses.replace(report, feasible=held)
+
+    def within(self, inputs: Any, found: Mapping[str, Any]) -> Any:
+        """Return where results are within every limit but the first."""
+        held = np.True_
+        for limit in self.limits[1:]:
+            held = held & (found[limit.result] <= limit.of(inputs))
+        return held
 
     def sized_recipe(self, inputs: Any, recipe: Any) -> Any:
         """Return a recipe whose program fits the inputs; it is unchanged if they are traced."""
@@ -277,10 +292,8 @@ class Estimator:
         """
         if len(self.limits) < 2:
             return sign * self.result(name, inputs, recipe, parts)
-        report, within = self.step(inputs, recipe, **parts), np.True_
-        for limit in self.limits[1:]:
-            within = within & (getattr(report, limit.result) <= limit.of(inputs))
-        value = sign * getattr(report, name)
+        found = results(self.step(inputs, recipe, **parts))
+        within, value = self.within(inputs, found), sign * found[name]
         return namespace(within, value).where(within, value, FAR)
 
     def contradictions(self, inputs: Any) -> np.ndarray:

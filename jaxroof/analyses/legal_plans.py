@@ -14,13 +14,14 @@ from jaxroof.engine.search.one_machine import (
     Whole,
     as_variables,
     fields_of,
+    limits_told,
     one_machine,
     place_of,
     standing,
 )
 from jaxroof.engine.search.plan_text import own_fields
 from jaxroof.engine.search.problem import check_search
-from jaxroof.estimator import FAR, TIE, Estimator
+from jaxroof.estimator import TIE, Estimator
 
 CLOSE = 0.02  # share of the best by which a plan may be worse and still be close to it
 
@@ -40,22 +41,17 @@ def legal_plans(estimator: Estimator, *, own: str | None = None, **asked: Any) -
         raise NoLegalPlan(none_legal(question, machine.refused))
     best, _ = machine.best(question.top)
     data = machine.reports(best if len(best) else machine.leanest(question.top))
-    fits = machine.fitting
-    if len(estimator.limits) > 1:
-        fits = fits[machine.values(fits) < FAR]
     whole: dict[str, tuple[Any, str, str]] = {
         "plans_legal": (machine.plans.size, "1", "Legal plans"),
-        "plans_feasible": (len(fits), "1", "Legal plans that fit"),
+        "plans_feasible": (len(machine.fitting), "1", "Legal plans that fit"),
         "need_least": (float(machine.need.min()), "1", "What the leanest legal plan needs"),
         "need_most": (float(machine.need.max()), "1", "What the fullest legal plan needs"),
     }
-    attrs = {"objective": question.objective}
+    attrs = {"objective": question.objective, **limits_told(machine)}
     if np.isfinite(machine.limit):
         whole["limit"] = machine.limit, "1", "What a plan may need"
     if len(best):
         whole |= {**standing(machine, data.isel(plan=0)), **_close(machine, data.isel(plan=0))}
-    elif len(estimator.limits) > 1:
-        attrs["beyond"] = json.dumps(machine.beyond())
     if own is not None:
         given = own_fields(question, "--mine", own)
         try:
@@ -126,7 +122,8 @@ def joined(found: Sequence[xr.Dataset], none: Mapping[int, str]) -> xr.Dataset:
     return data.assign_attrs(each=json.dumps(each), none=json.dumps(none))
 
 
-BY_SIZE = ("own_refused", "beyond", "regime", "outside")  # attributes that differ by size
+# attributes that differ by size
+BY_SIZE = ("own_refused", "beyond", "why_none", "regime", "outside")
 
 
 def _accelerators(values: Any) -> xr.Variable:

@@ -11,7 +11,7 @@ import xarray as xr
 
 from jaxroof.catalog.chip import Chip
 from jaxroof.engine.grid.question import Question, ask, long_names
-from jaxroof.engine.search.candidates import needs_of, plan_product, with_plans
+from jaxroof.engine.search.candidates import with_plans
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.none_legal import NoLegalPlan, none_legal
 from jaxroof.engine.search.one_machine import (
@@ -21,6 +21,8 @@ from jaxroof.engine.search.one_machine import (
     fields_of,
     filled_of,
     limit_of,
+    limits_told,
+    missed_of,
     one_machine,
     own_of,
     standing,
@@ -152,9 +154,10 @@ def fastest_of(asked: SearchProblem, gpus: Any, top: int = 1, own: str | None = 
     if not machine.plans.size:
         raise NoLegalPlan(none_legal(machine.question, machine.refused))
     if not len(machine.fitting):
+        why = f": {machine.why_none}" if machine.why_none else ""
         raise NoPlanFits(
-            f"plan: none of {machine.plans.size:,} legal ones fits on {int(gpus):,} accelerators; "
-            f"expected more of them, or see what needs least: jaxroof fit"
+            f"plan: none of {machine.plans.size:,} legal ones fits on {int(gpus):,} accelerators"
+            f"{why}; expected more of them, or see what needs least: jaxroof fit"
         )
     data, inputs = machine.reports(machine.best(top)[0]), asked.inputs
     best = data.isel(plan=0)
@@ -171,6 +174,7 @@ def fastest_of(asked: SearchProblem, gpus: Any, top: int = 1, own: str | None = 
     extent = float(inputs.model.sequence), float(inputs.system.fast_domain)
     own_runs = of_own_runs(best.step_time_low, best.step_time_high, place)
     return data.assign({**_of_layers(machine, data), **whole}).assign_attrs(
+        **limits_told(machine),
         question="fastest plans",
         options=json.dumps({"own": own}),
         regime=REGIMES[place].words + ", own runs" * bool(own_runs),
@@ -346,6 +350,7 @@ def least_memory_of(
         machine.reports(_first(machine, top))
         .assign(as_variables(whole))
         .assign_attrs(
+            **limits_told(machine),
             question="least memory",
             options=json.dumps({"gpus": gpus and float(gpus), "most": most, "own": own}),
         )
@@ -377,14 +382,12 @@ def _leanest(
     """
     nearest, least = sizes[0], np.inf
     for tried, size in enumerate(sizes, 1):
-        inputs = dataclasses.replace(asked.inputs, gpus=np.float64(size), plan=None)
-        plans = plan_product(stage_memory, inputs, asked.recipe, asked.where)
-        need = needs_of(stage_memory, asked.recipe, inputs, plans)
-        if need.min(initial=np.inf) < least:
-            nearest, least = size, float(need.min())
+        machine = plans_on(asked, size)
+        if machine.need.min(initial=np.inf) < least:
+            nearest, least = size, float(machine.need.min())
         if progress is not None:
             progress(tried, len(sizes))
-        if least <= limit_of(asked):
+        if len(machine.fitting):
             return size, tried, True
     return nearest, len(sizes), False
 
@@ -392,12 +395,13 @@ def _leanest(
 def _place_of(machine: OneMachine, own: str) -> Whole:
     """Return the memory and the place of the leanest plan with the fields of the user's."""
     found = own_of(machine, own)
-    place = int(found.some[0])
+    place = int([*found.some[machine.held[found.some]], *found.some][0])
     need = float(machine.need[place])
     rank = 1 + int(np.sum(machine.need < need))
     return {
         "own": (need, "B", "Memory of the leanest plan with the fields of yours"),
         "own_place": (rank, "1", "Its place among all legal plans, by memory"),
+        **missed_of(machine, place),
         **fields_of(machine, place),
         **filled_of(machine, found, place),
     }

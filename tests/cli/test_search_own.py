@@ -57,7 +57,7 @@ def test_why_nothing_is_within_the_limits(jaxroof) -> None:
     said = jaxroof(command(**{"limits.first": "1 ms"}))
     assert said.code == 1
     assert "first excludes" in said.words
-    assert "the nearest plan misses it by" in said.words
+    assert "the nearest misses it by" in said.words
     said = jaxroof(command("--where p=3"))
     assert said.code == 2
     assert "where: no legal plan has p=3; expected such as p=1" in said.err

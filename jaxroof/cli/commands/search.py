@@ -159,7 +159,8 @@ def _training(
     with working("weighing every legal plan"):
         data = of_sizes(asked.gpus, fastest, (NoPlanFits,))
         if data is None:
-            return _leanest(asked, _of_memory(question), top, mine, output)
+            _leanest(asked, _of_memory(question), top, mine, output)
+            return 1
         if len(asked.gpus) == 1 and (near := better_batch(data, asked.batch, beside)) is not None:
             data.attrs["near"] = json.dumps(near)
     data.attrs |= {} if launch is None else {"launch": launch}

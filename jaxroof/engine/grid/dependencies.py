@@ -38,7 +38,7 @@ def dependencies(estimator: Estimator, recipe: Any, structure: Structure) -> Dep
             asked = dataclasses.replace(asked, plan=estimator.plan(**ones))
         asked = with_named_absences(asked)
         parts = estimator.evaluate_parts(asked, recipe)
-        return estimator.step(asked, recipe, **parts), parts
+        return estimator.report(asked, recipe, parts), parts
 
     found = dependence(shown, inputs, {path: (path,) for path in paths})
     (report, _), (moved, parts) = found.report, found.inputs

@@ -26,7 +26,7 @@ from jaxroof.engine.search.problem import (
     SearchProblem,
     plans_that_fit,
 )
-from jaxroof.estimator import FAR, TIE, Estimator, reads
+from jaxroof.estimator import FAR, TIE, reads
 from jaxroof.plan_lists import Rows
 from jaxroof.records import with_named_absences
 from jaxroof.structure import map_numbers, structure
@@ -195,15 +195,7 @@ def _listed(
         return np.empty(0)
     asked, several = with_plans(estimator, inputs, plans.at(positions)), len(estimator.limits) > 1
     found = evaluate_points(estimator, question.recipe, asked, None if several else aim)
-    return np.where(within(estimator, inputs, found), question.sign * found[aim], FAR)
-
-
-def within(estimator: Estimator, inputs: Any, found: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Return where results are within every limit but the first."""
-    held = np.ones((), bool)
-    for limit in estimator.limits[1:]:
-        held = held & (found[limit.result] <= limit.of(inputs))
-    return held
+    return np.where(estimator.within(inputs, found), question.sign * found[aim], FAR)
 
 
 def direct_objectives(

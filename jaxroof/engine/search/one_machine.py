@@ -28,13 +28,14 @@ from jaxroof.engine.search.candidates import (
     with_plans,
 )
 from jaxroof.engine.search.constraints import Constraint
-from jaxroof.engine.search.direct import in_pieces, objectives_of, within
+from jaxroof.engine.search.direct import in_pieces, objectives_of
 from jaxroof.engine.search.plan_text import parse_plan
 from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import FAR, TIE, Candidates
 from jaxroof.plan_lists import distinct_rows
 from jaxroof.structure import structure
+from jaxroof.units import size
 
 LEAST_PLANS = 1 << 15  # fewer are evaluated sooner than a bound is traced
 FEW = 256  # rows of the least bounds whose plans are evaluated first
@@ -79,9 +80,27 @@ class OneMachine:
         return limit_of(self.question)
 
     @functools.cached_property
+    def over(self) -> dict[str, np.ndarray]:
+        """Return by how much each plan exceeds each limit: result -> excess."""
+        question, estimator = self.question, self.question.estimator
+        found = {estimator.need: self.need - self.limit}
+        if others := estimator.limits[1:]:
+            every = self.at(np.arange(self.plans.size))
+            asked = with_plans(estimator, question.inputs, every)
+            for name, bound in ((limit.result, limit.of(question.inputs)) for limit in others):
+                results = evaluate_points(estimator, question.recipe, asked, name)
+                found[name] = results[name] - bound
+        return found
+
+    @functools.cached_property
+    def held(self) -> np.ndarray:
+        """Return which plans are within every limit."""
+        return np.all([more <= 0.0 for more in self.over.values()], axis=0)
+
+    @functools.cached_property
     def fitting(self) -> np.ndarray:
-        """Return the positions of the plans that fit."""
-        return np.flatnonzero(self.need <= self.limit)
+        """Return the positions of the plans that fit: those within every limit."""
+        return np.flatnonzero(self.held)
 
     def at(
         self, positions: np.ndarray, fields: Collection[str] | None = None
@@ -95,11 +114,18 @@ class OneMachine:
         return some[np.argsort(self.need[some], kind="stable")]
 
     def leanest(self, count: int) -> np.ndarray:
-        """Return the positions of the plans that need least, the leanest first."""
-        last = min(count, len(self.need)) - 1
-        most = np.partition(self.need, last)[last] if last >= 0 else 0.0
-        some = np.flatnonzero(self.need <= most)
-        return some[np.argsort(self.need[some], kind="stable")][:count]
+        """Return the positions of the plans that need least, the leanest first.
+
+        Those that fit come before the others.
+        """
+        found = np.empty(0, np.int64)
+        for some in (self.fitting, np.flatnonzero(~self.held)):
+            need, last = self.need[some], min(count - len(found), len(some)) - 1
+            if last >= 0:
+                some = some[need <= np.partition(need, last)[last]]
+                order = some[np.argsort(self.need[some], kind="stable")]
+                found = np.append(found, order[: last + 1])
+        return found
 
     def by_need(self, positions: np.ndarray) -> PreparedPlans:
         """Return some plans written out, by increasing need."""
@@ -165,18 +191,28 @@ class OneMachine:
 
         The nearest is one of those within the other limits; of all plans, where there are none.
         """
-        question, every = self.question, np.arange(self.plans.size)
-        estimator = question.estimator
-        asked = with_plans(estimator, question.inputs, self.at(every))
-        found = evaluate_points(estimator, question.recipe, asked)
-        over = {o.result: found[o.result] - o.of(question.inputs) for o in estimator.limits}
         told = {}
-        for name, more in over.items():
-            others = [o <= 0.0 for other, o in over.items() if other != name]
-            near = np.all(others, axis=0) if others else every >= 0
-            missing = more[near] if near.any() else more
+        for name, more in self.over.items():
+            others = [o <= 0.0 for other, o in self.over.items() if other != name]
+            near = np.all(others, axis=0)
+            missing = more[near] if np.any(near) else more
             told[name] = int((more > 0.0).sum()), max(float(missing.min()), 0.0)
         return told
+
+    @property
+    def why_none(self) -> str:
+        """Return in words how several limits keep every plan out; empty if there is one limit."""
+        about, said = field_metadata(self.question.report), []
+        for name, (count, missing) in self.beyond().items() if len(self.over) > 1 else ():
+            plans = "1 legal plan" if count == 1 else f"{count:,} legal plans"
+            near = f", the nearest misses it by {size(missing, about[name]['unit'])}"
+            words = about[name].get("words") or name.replace("_", " ")
+            said += [f"{words} excludes {plans}{near if missing else ''}"] * (count > 0)
+        return "; ".join(said)
+
+    def missed(self, place: int) -> dict[str, float]:
+        """Return by how much one plan misses the limits that it misses."""
+        return {name: float(o[place]) for name, o in self.over.items() if o[place] > 0.0}
 
     def values(self, positions: np.ndarray) -> np.ndarray:
         """Return what is minimised, of some plans."""
@@ -242,7 +278,7 @@ class OneMachine:
         for field, usual in self.question.estimator.usual.items():
             kept = some[self.at(some, (field,))[field] == usual]
             some = kept if len(kept) and field not in given else some
-        best, _ = self.best(1, some[self.need[some] <= self.limit])
+        best, _ = self.best(1, some[self.held[some]])
         if not len(best):
             best = self.ranked(some[self.need[some] <= self.need[some[0]]])
         return OwnPlan(given, some, int(best[0]))
@@ -346,7 +382,7 @@ def reports(
     if "feasible" not in found:
         count = len(next(iter(plans.values())))
         need = found[estimator.need] if estimator.need else np.zeros(count)
-        found["feasible"] = (need <= limit_of(question)) & within(estimator, inputs, found)
+        found["feasible"] = (need <= limit_of(question)) & estimator.within(inputs, found)
     columns = {**{field: column.astype(np.int64) for field, column in plans.items()}, **found}
     return dataset(
         {name: (("plan",), values) for name, values in columns.items()},
@@ -406,9 +442,24 @@ def place_of(machine: OneMachine, own: str) -> Whole:
         "own_need": (float(machine.need[found.place]), "1", "What it needs"),
         "own_place": (1 + len(machine.distinct(better)), "1", "Its place among plans that fit"),
         "own_parts": (json.dumps({n: float(report[n]) for n in parts}), unit, "The parts of it"),
+        **missed_of(machine, found.place),
         **fields_of(machine, found.place),
         **filled_of(machine, found, found.place),
     }
+
+
+def limits_told(machine: OneMachine) -> dict[str, str]:
+    """Return attributes that say what each of several limits excludes, and why nothing fits."""
+    if len(machine.over) < 2:
+        return {}
+    why = {} if machine.held.any() else {"why_none": machine.why_none}
+    return {"beyond": json.dumps(machine.beyond()), **why}
+
+
+def missed_of(machine: OneMachine, place: int) -> Whole:
+    """Return by how much the user's plan misses the limits that it misses, as JSON, if any."""
+    missed = machine.missed(place)
+    return {"own_missed": (json.dumps(missed), "1", "The limits it misses")} if missed else {}
 
 
 def own_of(machine: OneMachine, own: str) -> OwnPlan:

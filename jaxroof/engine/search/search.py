@@ -111,7 +111,7 @@ def search_dataset(
         **FEASIBLE,
         **field_metadata(estimator.plan, question.report),
         "plans_legal": {"unit": "1", "doc": "Plans that every rule of the split allows"},
-        "plans_feasible": {"unit": "1", "doc": "Legal plans that fit the limit"},
+        "plans_feasible": {"unit": "1", "doc": _counted(question)},
         "reason": {"unit": "1", "doc": "Why no plan is there", "flags": flags},
     }
     if estimator.need:
@@ -169,27 +169,32 @@ def _columns(
     columns["feasible"] = (ranked, verdicts.get("feasible", held))
     # copies: what no machine moves is stored once, and cannot be written
     columns["plans_legal"] = (dims, found.legal.copy())
-    columns["plans_feasible"] = (dims, found.feasible.copy())
+    columns["plans_feasible"] = (dims, np.where(held[..., 0], found.feasible, 0))
     if estimator.need:
         columns[f"{estimator.need}_least"] = (dims, found.least_need.copy())
     if estimator.need and estimator.limit is not None:
         limit = np.asarray(estimator.limit(spread(question.inputs, question.axes)))
-        missing = np.where(found.feasible > 0, 0.0, found.least_need - limit)
+        missing = np.maximum(found.least_need - limit, 0.0)
         columns[f"{estimator.need}_missing"] = (dims, missing)
-    reason = np.where(found.feasible > 0, 0, np.where(found.legal > 0, 1, 2))
+    reason = np.where(columns["plans_feasible"][1] > 0, 0, np.where(found.legal > 0, 1, 2))
     others = [limit.result for limit in estimator.limits[1:]]
     misses = {name: np.where(found.legal > 0, 0.0, np.nan) for name in others}
     for index in map(tuple, np.argwhere(~held[..., 0] & (found.legal > 0)) if others else ()):
         told = _at(question, index).beyond()
-        most = max(told, key=lambda name: told[name][0])
-        if reason[index] == 0:
-            reason[index] = 1 if most == estimator.need else 3 + others.index(most)
+        if missing[index] == 0.0:  # some plans fit the first limit
+            reason[index] = 3 + others.index(max(others, key=lambda name: told[name][0]))
         for name, column in misses.items():
             column[index] = told[name][1]
     for name, column in misses.items():
         columns[f"{name}_missing"] = (dims, column)
     columns["reason"] = (dims, reason.astype(np.int8))
     return columns
+
+
+def _counted(question: SearchProblem) -> str:
+    """Return which plans are counted as those that fit: along axes, by the first limit alone."""
+    alone = question.axes and len(question.estimator.limits) > 1
+    return f"Legal plans that fit the limit{f' of {question.estimator.need}' if alone else ''}"
 
 
 def _at(question: SearchProblem, index: tuple[int, ...]) -> OneMachine:

@@ -41,9 +41,9 @@ Evaluate = Callable[..., tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 
 def plans_that_fit(question: SearchProblem) -> PreparedPlans:
-    """Return the plans that fit the machine of a problem, sorted by need, each under one name."""
+    """Return the plans within the first limit of a problem, by need, each under one name."""
     machine = one_machine(dataclasses.replace(question, axes=(), placements=True))
-    return machine.by_need(machine.distinct(machine.fitting))
+    return machine.by_need(machine.distinct(np.flatnonzero(machine.need <= machine.limit)))
 
 
 def cost_of(question: SearchProblem, objective: Any) -> Any:

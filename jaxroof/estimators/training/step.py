@@ -8,7 +8,7 @@ import dataclasses
 
 from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import usable_memory
-from jaxroof.estimator import Estimator, details_in
+from jaxroof.estimator import Estimator, Limit, details_in
 from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.estimators.training.inputs import (
     SHORTHAND,
@@ -225,6 +225,8 @@ def times(asked: PlannedStep, time: StepTime) -> dict[str, Number]:
 
 # ---- The estimators -----------------------------------------------------------------------------
 
+MORE_LIMITS: tuple[Limit, ...] = ()  # on results of both reports, besides that of the memory
+
 
 def example_of_memory() -> StageInputs:
     """Return Llama 3.1 405B on 4,096 H100, split as its makers split it."""
@@ -258,9 +260,8 @@ stage_memory = Estimator(
     usual=USUAL,
     structural=("gpus", "global_batch", "model"),
     objective="device",
-    need="device",
+    limits=(Limit("device", memory_limit), *MORE_LIMITS),
     alone={"device": device_memory},
-    limit=memory_limit,
     products={"gpus": DEGREES},
     names={"model": named.architecture_with_choices, "system": named.device},
     shorthand=SHORTHAND,
@@ -276,7 +277,7 @@ training = dataclasses.replace(
     step=step,
     close=close,
     objective="step_time",
-    need="memory",
+    limits=(Limit("memory", memory_limit), *MORE_LIMITS),
     alone={"step_time": time_alone, "memory": device_memory},
     lower_bound=least_time,
     names={**stage_memory.names, "system": named.training_system},

@@ -27,7 +27,7 @@ from jaxroof.views.text.plan import (
     usual_words,
 )
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
-from jaxroof.views.text.sizes import by_size, table_of_sizes
+from jaxroof.views.text.sizes import by_size, missed_words, table_of_sizes
 
 GB = 1e9
 LEAST = 0.005  # shares below are not worth words
@@ -182,11 +182,9 @@ def own_sentence(data: xr.Dataset) -> str:
         return ""
     plan, time = json.loads(str(data.own_plan.values)), float(data.own)
     said = f"Yours: {fields_words(data, plan)}, {_seconds(time)} s a step{_interval(data, 'own')}"
-    over = float(data.own_device) - float(data.capacity)
-    if over > 0.0:
+    if missed := missed_words(data, float(data.capacity)):
         return (
-            f"{said}, but it does not fit: it needs {size(float(data.own_device), 'B')}, "
-            f"{size(over, 'B')} more than the {size(float(data.capacity), 'B')} there are. "
+            f"{said}, but it does not fit: {listing([*missed.values()])}. "
             f"`jaxroof fit --plan` with it says what would make it fit.{filled_sentence(data)}"
         )
     best, place = float(data.step_time.values[0]), int(data.own_place)

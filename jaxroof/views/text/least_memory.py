@@ -21,7 +21,7 @@ from jaxroof.views.text.plan import (
     usual_words,
 )
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
-from jaxroof.views.text.sizes import by_size, table_of_sizes
+from jaxroof.views.text.sizes import by_size, fit_words, missed_words, table_of_sizes
 
 GB = 1e9
 GROUPS = ("weights", "gradients", "optimizer", "activations")  # shown before the others
@@ -131,11 +131,11 @@ def gigabytes(value: float) -> str:
 
 def counts_sentence(data: xr.Dataset) -> str:
     """Return how many plans are legal, how many fit, and what refused the others."""
-    legal, fits = int(data.plans_legal), int(data.plans_feasible)
+    legal = int(data.plans_legal)
     rules = json.loads(data.attrs["where"])
     asked = f" with {' and '.join(rules)}" if rules else ""
     plans = "1 legal plan" if legal == 1 else f"{legal:,} legal plans"
-    kept = f"{plans}{asked}; {fits:,} fit in {size(float(data.capacity), 'B')}."
+    kept = f"{plans}{asked}; {fit_words(data, size(float(data.capacity), 'B'))}."
     refused, reasons = (json.loads(data.attrs[name]) for name in ("refused", "reasons"))
     return kept + refused_sentences(refused, reasons)
 
@@ -157,6 +157,8 @@ def answer_sentence(data: xr.Dataset, searched: bool) -> str:
     if not bool(data.fits):
         missing = size(device - capacity, "B")
         where = f"up to {gpus:,}" if searched else f"{gpus:,}"
+        if "why_none" in data.attrs:
+            return f"No plan fits on {where} accelerators: {data.attrs['why_none']}."
         return (
             f"No plan fits on {where} accelerators. The leanest ({plan}) needs "
             f"{size(device, 'B')}, {missing} more than the {size(capacity, 'B')} there are."
@@ -182,8 +184,10 @@ def own_sentence(data: xr.Dataset) -> str:
         return ""
     own, capacity = float(data.own), float(data.capacity)
     said = fields_words(data, json.loads(str(data.own_plan.values)))
-    over = own - capacity
-    fits = "" if over <= 0.0 else f", {size(over, 'B')} more than there is"
+    missed = missed_words(data, capacity)
+    if "device" in missed:
+        missed["device"] = f"{size(own - capacity, 'B')} more than there is"
+    fits = "".join(f", {words}" for words in missed.values())
     more = size(own - float(data.device.values[0]), "B")
     return (
         f"Yours, at its leanest: {said} needs {size(own, 'B')}{fits}: place "

@@ -29,18 +29,18 @@ from jaxroof.views.text.plan import (
     plan_words,
 )
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
-from jaxroof.views.text.sizes import by_size, limit_of, none_sentences
+from jaxroof.views.text.sizes import by_size, fit_words, limit_of, missed_words, none_sentences
 from jaxroof.views.text.tables import amount, filled, per_run
 
 LEAST = 0.005  # parts with smaller shares are not worth words
-TIME, RATE = "step_time", "throughput"  # results of a training step
+TIME, RATE = STEP = "step_time", "throughput"  # results of a training step
 
 
 def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
     """Yield the best plans, and the user's own; of several machines the best of each."""
     yield from title(str(data.attrs.get("title", "")))
     each = by_size(data) if "gpus" in data and data["gpus"].ndim else [data]
-    if "each" in data.attrs and RATE in data:
+    if "each" in data.attrs and is_step(data):
         yield from _sizes(each)
         return
     for some in each:
@@ -121,7 +121,7 @@ def plans_table(data: xr.Dataset, limit: float) -> PlainTable:
 
 def result_columns(data: xr.Dataset, limit: float | None) -> list[Shown]:
     """Return the columns of a plan's results and need; those of large numbers leave first."""
-    need, trained = need_of(data), RATE in data
+    need, trained = need_of(data), is_step(data)
 
     def result(place: int, name: str) -> Shown:
         unit = unit_of(data, name)
@@ -133,7 +133,7 @@ def result_columns(data: xr.Dataset, limit: float | None) -> list[Shown]:
             return Shown("MFU\n%", lambda row: f"{100 * float(row[name]):.1f}", 2)
         return Shown("step\ntime", lambda row: amount(float(row[name]), unit))
 
-    names = (TIME, RATE, "mfu") if trained else headlines(data)
+    names = [TIME, RATE, "mfu"] if trained else merits(data)
     columns = [result(place, name) for place, name in enumerate(names)]
     if not need:
         return columns
@@ -184,14 +184,25 @@ def aim_of(data: xr.Dataset) -> str:
     return str(roles(data)["objective"])
 
 
+def is_step(data: xr.Dataset) -> bool:
+    """Return whether plans are of a training step."""
+    return {*STEP, "mfu"} <= {*data.data_vars}
+
+
+def merits(data: xr.Dataset) -> list[str]:
+    """Return the results that are shown: what was asked for leads."""
+    asked = str(data.attrs.get("objective", ""))
+    return [*dict.fromkeys([*[asked] * (asked in data), *headlines(data)])]
+
+
 def best_sentence(data: xr.Dataset) -> str:
     """Return the best of the plans that fit, its results and need."""
     best, limit = data.isel(plan=0), need_limit(data)
     fits = int(data.plans_feasible) if "plans_feasible" in data else None
     count = "" if fits is None else f"{fits:,} "
     of = ", the only plan that fits" if fits == 1 else f" of the {count}plans that fit"
-    merits = [TIME, RATE] if {TIME, RATE} <= {*best.data_vars} else headlines(best)
-    said = [plan_words(best), *(amounts_of(best, name) for name in merits)]
+    names = STEP if is_step(best) else merits(best)
+    said = [plan_words(best), *(amounts_of(best, name) for name in names)]
     if need := need_of(best):
         value, unit = float(best[need]), unit_of(best, need)
         said.append(f"{size(value, unit)} of {size(limit, unit)} ({percent(value / limit)})")
@@ -200,7 +211,7 @@ def best_sentence(data: xr.Dataset) -> str:
 
 def amounts_of(row: xr.Dataset, name: str) -> str:
     """Return a result of a plan with its unit, and of what it is where the unit does not say it."""
-    if name == RATE:
+    if name == RATE and is_step(row):
         return f"{float(row[name]):.5g} samples/s"
     if name.endswith("_time"):
         return per_run(row, name, float(row[name]))
@@ -230,8 +241,8 @@ def counts_sentence(data: xr.Dataset) -> str:
     if not (need := need_of(data)):
         return f"{_plans(legal)}{asked}.{rules}"
     over, unit = legal - fits, unit_of(data, need)
-    kept = f"{_plans(legal)}{asked}; {fits:,} fit in {size(need_limit(data), unit)}"
-    if over:
+    kept = f"{_plans(legal)}{asked}; {fit_words(data, size(need_limit(data), unit))}"
+    if over and "beyond" not in data.attrs:
         least, most = (size(float(data[name]), unit) for name in ("need_least", "need_most"))
         kept += f", {over:,} need more (plans need {least} to {most})"
     return f"{kept}.{rules}"
@@ -267,14 +278,8 @@ def _with_fields(data: xr.Dataset, name: str) -> xr.Dataset:
 def nothing_sentence(data: xr.Dataset) -> str:
     """Return which need is too large, by how much, and what it is made of."""
     lean = data.isel(plan=0)
-    beyond = json.loads(data.attrs.get("beyond", "{}"))
-    if len(beyond) > 1:
-        name = max(beyond, key=lambda one: int(beyond[one][0]))
-        count, missing = beyond[name]
-        return (
-            f"nothing is within every limit: {words_of(lean, name)} excludes {_plans(count)}; "
-            f"the nearest plan misses it by {amount(missing, unit_of(lean, name))}."
-        )
+    if "why_none" in data.attrs:
+        return f"nothing is within every limit: {data.attrs['why_none']}."
     need, limit = need_of(lean), need_limit(data)
     unit = unit_of(lean, need)
     over = float(lean[need]) - limit
@@ -296,15 +301,11 @@ def own_sentence(data: xr.Dataset) -> str:
         why = data.attrs.get("own_refused")
         return f"Yours is not allowed: {why}." if why else ""
     best, aim = data.isel(plan=0), str(data.attrs["objective"])
-    own, need, limit = float(data.own), float(data.own_need), need_limit(data)
+    own = float(data.own)
     row = _with_fields(data, "own_plan").assign({aim: best[aim].copy(data=own)})
     said = f"Yours: {placed_words(row)}, {amounts_of(row, aim)}"
-    if need > limit or not _fits(data):
-        unit = unit_of(data, need_of(data))
-        return (
-            f"{said}, but it does not fit: it needs {size(need, unit)}, "
-            f"{size(need - limit, unit)} more than the {size(limit, unit)} there are."
-        )
+    if missed := missed_words(data, need_limit(data)):
+        return f"{said}, but it does not fit: {listing([*missed.values()])}."
     place, fits = int(data.own_place), int(data.plans_feasible)
     if place == 1:
         return f"{said}: it is the best of the {fits:,} plans that fit."

@@ -7,11 +7,13 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.analyses.legal_plans import BY_SIZE
-from jaxroof.analyses.result_metadata import filled_paths
+from jaxroof.analyses.result_metadata import filled_paths, need_of, unit_of, words_of
 from jaxroof.errors import listing
+from jaxroof.units import size
 from jaxroof.views.text.layout import PlainTable, Shown
 from jaxroof.views.text.plan import field_columns, glossary, shown_fields, used_fields
 from jaxroof.views.text.said import Said, quiet, title, usual
+from jaxroof.views.text.tables import amount
 
 MOST = 3  # sizes without a plan of which it is said why
 
@@ -50,12 +52,14 @@ def by_size(data: xr.Dataset) -> list[xr.Dataset]:
     """Return the plans of a file by number of accelerators, and what holds for all of one."""
     sizes, each = data["gpus"].values, json.loads(data.attrs.get("each", "{}"))
     found = []
-    for size in np.unique(sizes):
-        some = data.isel(plan=np.flatnonzero(sizes == size))
-        told = {name: value for name, value in each.get(str(size), {}).items() if value is not None}
+    for gpus in np.unique(sizes):
+        some = data.isel(plan=np.flatnonzero(sizes == gpus))
+        told = {name: value for name, value in each.get(str(gpus), {}).items() if value is not None}
+        if told:  # else of an older file
+            some.attrs = {n: value for n, value in some.attrs.items() if n not in BY_SIZE}
         attrs = {name: value for name, value in told.items() if name in BY_SIZE}
         single = {name: value for name, value in told.items() if name not in attrs}
-        single = {"capacity": limit_of(data), **single, "gpus": size}
+        single = {"capacity": limit_of(data), **single, "gpus": gpus}
         found.append(some.assign(single).assign_attrs(attrs))
     return found
 
@@ -64,3 +68,24 @@ def limit_of(data: xr.Dataset) -> float:
     """Return what a plan may need, from the inputs of a file."""
     numbers = json.loads(data.attrs["inputs"])
     return float(np.prod([numbers[path] for path in filled_paths(data)]))
+
+
+def missed_words(data: xr.Dataset, limit: float) -> dict[str, str]:
+    """Return which limits the user's plan misses and by how much; ``limit`` is that of the need."""
+    missed = json.loads(str(data.own_missed.values)) if "own_missed" in data else {}
+    said = {}
+    for name, over in missed.items():
+        said[name] = f"its {words_of(data, name)} is {amount(over, unit_of(data, name))} too much"
+        if name == need_of(data):
+            need, more, there = (size(v, unit_of(data, name)) for v in (limit + over, over, limit))
+            said[name] = f"it needs {need}, {more} more than the {there} there are"
+    return said
+
+
+def fit_words(data: xr.Dataset, limit: str) -> str:
+    """Return how many plans fit, and what each of several limits excludes."""
+    beyond = json.loads(data.attrs.get("beyond", "{}"))
+    if not beyond:
+        return f"{int(data.plans_feasible):,} fit in {limit}"
+    each = [f"{words_of(data, name)} excludes {count:,}" for name, (count, _) in beyond.items()]
+    return f"{int(data.plans_feasible):,} fit every limit: {listing(each)}"
