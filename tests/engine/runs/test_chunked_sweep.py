@@ -1,6 +1,7 @@
 """A long sweep outlives whatever ends it: what is finished is kept, what is wrong is not."""
 
 import errno
+import itertools
 import json
 import os
 import pathlib
@@ -19,6 +20,7 @@ import pytest
 import xarray as xr
 import zarr
 from command_line import last_words
+from daily import daily
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from limits import files_of_at_most
@@ -384,7 +386,10 @@ def test_a_store_that_is_not_finished_is_not_read(ring, monkeypatch):
     )
 
 
-@pytest.mark.parametrize("step", ["_lay_out", "write_plan", "append", "finalise", "checksums"])
+STEPS = ["_lay_out", "write_plan", "append", "finalise", "checksums"]
+
+
+@pytest.mark.parametrize("step", daily(STEPS, 1, 3))
 def test_a_store_half_laid_out_is_begun_again(step, ring, monkeypatch, whole):
     def killed(*_, **__):
         raise MemoryError
@@ -444,7 +449,7 @@ def test_a_damaged_frame_is_refused_until_it_is_begun_anew(ring, monkeypatch, wh
     same_as("ring.zarr", whole)
 
 
-@pytest.mark.parametrize("cut", [1, 2, 30])
+@pytest.mark.parametrize("cut", daily([1, 2, 30], 1))
 def test_a_line_that_was_torn_counts_for_nothing(cut, ring, monkeypatch, whole):
     stopped(monkeypatch, 9)
     record = ring / "ring.zarr" / ledger.HOME / ledger.RECORD
@@ -762,8 +767,9 @@ def test_a_store_names_no_file_outside_itself(ring, monkeypatch):
 # ---- The disk is full ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("after", [0, 1, 13])
-@pytest.mark.parametrize("step", ["append", "finish"])
+@pytest.mark.parametrize(
+    ("step", "after"), daily(itertools.product(["append", "finish"], [0, 1, 13]), 2, 4)
+)
 def test_a_disk_that_fills_keeps_what_is_finished(step, after, ring, monkeypatch, whole):
     home = zarr_store if step == "append" else ArrayFile
     left, real = [after], getattr(home, step)
@@ -926,6 +932,7 @@ def test_a_sweep_that_is_killed_again_and_again_ends_the_same(seed, ring, fine):
 
 
 @posix
+@pytest.mark.slow  # kills and writers daily: above
 def test_a_command_holds_its_store_until_it_is_killed_and_goes_on(ring, jaxroof, fine):
     with started(ring, SLOW) as running:
         try:

@@ -5,7 +5,6 @@ import itertools
 import math
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
@@ -159,22 +158,6 @@ def test_search_is_survey_then_argmin(split):
         counts = set(searched.plans_feasible.sel(gpus=gpus).values.ravel().tolist())
         assert min(counts) == 0
         assert len(counts) >= 4
-
-
-@pytest.mark.parametrize(
-    "split",
-    [pytest.param(s, id=s.value, marks=[pytest.mark.slow] * (s in GRIDS)) for s in jr.Split],
-)
-def test_slopes_are_finite_in_every_number(split):
-    """In model, machine, precision, batch and plan, legal or not."""
-
-    def time(inputs):
-        return jnp.sum(jr.published.evaluate(inputs, jr.Recipe(split=split)).step_time)
-
-    table = jnp.array([*itertools.product((1.0, 2.0, 1000.0), repeat=len(FIELDS) - 4)]).T
-    columns = dict(zip(FIELDS, [*table, *table[:4]], strict=True))
-    slopes = jax.grad(time)(dataclasses.replace(small(), plan=jr.Plan(**columns)))
-    assert all(bool(jnp.isfinite(slope).all()) for slope in jax.tree.leaves(slopes))
 
 
 # ---- The legal plans ----------------------------------------------------------------------------

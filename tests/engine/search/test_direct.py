@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from daily import daily
 from hypothesis import given
 from hypothesis import strategies as st
 from jobs import OWN, Job
@@ -64,7 +65,7 @@ GRID = {
 }
 
 
-@pytest.mark.parametrize("options", [{}, {"top": 3}, {"top": 3, "placements": True}])
+@pytest.mark.parametrize("options", daily([{}, {"top": 3}, {"top": 3, "placements": True}], 2))
 def test_winners_are_those_of_the_compiled_fold(options, monkeypatch):
     monkeypatch.setattr(direct, "CELLS", 4)  # several chunks of machines, and of limits
     mine, compiled = (

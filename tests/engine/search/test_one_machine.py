@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from daily import daily
 
 import jaxroof as jr
 from jaxroof.engine.search import candidates, one_machine
@@ -42,7 +43,7 @@ def every_value(machine: one_machine.OneMachine) -> np.ndarray:
     return found
 
 
-@pytest.mark.parametrize("top", [1, 7])
+@pytest.mark.parametrize("top", daily([1, 7], 1))
 def test_the_best_are_the_first_of_all_by_value(machine, top):
     values = every_value(machine)
     for rules in ([], [Constraint("pipeline", "=", 4), Constraint("zero_stage", ">=", 2)]):
