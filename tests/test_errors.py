@@ -8,15 +8,12 @@ from jaxroof.errors import InputError, refusal, shown, unknown
 LONG = "x" * 10_000
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        InputError(f"axes.{LONG}: no such field"),
-        unknown("sweep.toml", LONG, "model", ["gpt3"]),
-        refusal("a" + "\x1b[2J", "not text, given \x07 \u202e"),
-        refusal("gpus", f"not a number, given {shown('8 ' * 10_000)}"),
-    ],
-)
+@pytest.mark.parametrize("error", [
+    InputError(f"axes.{LONG}: no such field"),
+    unknown("sweep.toml", LONG, "model", ["gpt3"]),
+    refusal("a" + "\x1b[2J", "not text, given \x07 \u202e"),
+    refusal("gpus", f"not a number, given {shown('8 ' * 10_000)}"),
+])  # fmt: skip
 def test_an_error_is_short_and_printable(error):
     assert len(str(error)) < 200
     assert str(error).isprintable()

@@ -222,17 +222,12 @@ SPEEDS = {"speed": [0.5, 1.0, 2.0]}
 
 
 @pytest.mark.parametrize("depths", [{}, {"depth": ["deep", "flat"]}], ids=["", "depths"])
-@pytest.mark.parametrize(
-    ("ask", "asked", "more"),
-    [
-        (jr.search, FARM, {"top": 2}),
-        (jr.tabulate, PLANNED, {}),
-        (jr.elasticities, FARM, {"parameters": ["speed"]}),
-        (jr.elasticities, PLANNED, {"parameters": ["speed"]}),
-        (jr.uncertain, FARM, {"distributions": {"speed": (0.4, 0.6)}, "samples": 8}),
-    ],
-    ids=["search", "table", "slopes", "slopes of a table", "uncertain"],
-)
+@pytest.mark.parametrize(("ask", "asked", "more"), [
+    (jr.search, FARM, {"top": 2}), (jr.tabulate, PLANNED, {}),
+    (jr.elasticities, FARM, {"parameters": ["speed"]}),
+    (jr.elasticities, PLANNED, {"parameters": ["speed"]}),
+    (jr.uncertain, FARM, {"distributions": {"speed": (0.4, 0.6)}, "samples": 8}),
+], ids=["search", "table", "slopes", "slopes of a table", "uncertain"])  # fmt: skip
 def test_records_of_different_choices_on_an_axis_are_a_program_each(ask, asked, more, depths):
     """Beside other axes, of numbers and of choices: point for point what each is by itself."""
     speeds = SPEEDS if ask is not jr.uncertain else {"oxen": [4, 12]}

@@ -12,7 +12,6 @@ import pytest
 import xarray as xr
 
 import jaxroof as jr
-from jaxroof.io.formats import read
 
 SHAPE = "--shape B=256,D=4096,F=16384"
 MATMUL = f"roofline --op matmul {SHAPE} --dtypes bf16,int8,bf16 --system tpu-v5e"
@@ -292,15 +291,6 @@ def test_several_cases_lie_over_each_other(jaxroof, plots):
     assert not any(box.overlaps(cell.get_window_extent()) for cell in figure.axes)
     found = " ".join(text.get_text().replace("\n", " ") for text in figure.texts)
     assert "Least time at B = 1: h100-sxm bf16,int8,bf16" in found
-
-
-def test_sizes_on_one_point_have_one_label(plots, jaxroof):
-    jaxroof(
-        "roofline --op batched_matmul --shape D=64,F=64 --sweep B=1:64 --system tpu-v5e -o b.nc"
-    )
-    figure = plots.draw(read("b.nc"))
-    assert "B = 1 to 64" in words(figure.axes[0])
-    assert "where nothing does" not in str([text.get_text() for text in figure.legends[0].texts])
 
 
 def test_links_that_bind_make_the_slope(jaxroof, plots):

@@ -387,16 +387,6 @@ def test_schedules_share_one_axis_of_time(visits):
     assert next(text.get_text() for text in below.get_yticklabels()) == "stages 0, 4"
 
 
-def test_thin_collectives_are_drawn_together():
-    trace = jr.trace("pipeline", mlp(64, 512, 256, (1, 2, 2, 4)))
-    figure = plots.timeline(trace)
-    assert any("collectives of a visit: together at its end" in text for text in words(figure))
-    colour = to_rgba(LOOKS["all-reduce"])
-    bars = [box for box, own in rectangles(figure.axes[0]) if own == colour]
-    assert len(bars) == 16  # one a visit and stage
-    assert sum(box.width for box in bars) == pytest.approx(1e6 * seconds(trace, "all-reduce") / 2)
-
-
 def test_a_file_of_events_is_drawn_by_itself(small, jaxroof, tmp_path):
     jr.write(small, tmp_path / "trace.json")
     assert jaxroof("plot trace.json").code == 0
@@ -452,16 +442,13 @@ def test_a_command_writes_draws_and_says(small, jaxroof, tmp_path):
     assert set(jr.read(tmp_path / "both.csv").schedule.values.tolist()) == {"gpipe", "1f1b"}
 
 
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        ("--schedule gpip -o a.json", "--schedule: gpip: no such schedule of an MLP. Did you mean"),
-        ("--schedule gpipe,gpipe -o a.json", "--schedule: gpipe: given twice"),
-        ("--profile distir-c -o a.json", "profile: distir-c: no such Profile. Did you mean"),
-        ("--set order=gpipe -o a.json", "--set: order: given twice; expected it in --schedule"),
-        ("-o a.txt", "a.txt: cannot tell the kind of file"),
-    ],
-)
+@pytest.mark.parametrize(("more", "words"), [
+    ("--schedule gpip -o a.json", "--schedule: gpip: no such schedule of an MLP. Did you mean"),
+    ("--schedule gpipe,gpipe -o a.json", "--schedule: gpipe: given twice"),
+    ("--profile distir-c -o a.json", "profile: distir-c: no such Profile. Did you mean"),
+    ("--set order=gpipe -o a.json", "--set: order: given twice; expected it in --schedule"),
+    ("-o a.txt", "a.txt: cannot tell the kind of file"),
+])  # fmt: skip
 def test_what_a_command_refuses_is_one_line(more, words, jaxroof):
     said = jaxroof(f"{COMMAND} {more}")
     assert said.code == 2

@@ -18,16 +18,12 @@ LINE = "layers --model llama3-70b --system h100-nvs8 --plan dp=8,tp=8,pp=4"
 EXPERTS = "layers --model deepseek-v3 --system gb200-nvl72 --plan dp=8,ep=8 --set precision=mxfp8"
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {},
-        {"plan.recompute": 2},
-        {"plan.recompute": 1, "selective": "core_attn", "attention_kernel": "unfused"},
-        {"plan.zero_stage": 3, "plan.pipeline": 1},
-        {"model": "deepseek-v3", "plan.pipeline": 1, "plan.expert": 8, "precision": "fp8"},
-    ],
-)
+@pytest.mark.parametrize("changed", [
+    {}, {"plan.recompute": 2},
+    {"plan.recompute": 1, "selective": "core_attn", "attention_kernel": "unfused"},
+    {"plan.zero_stage": 3, "plan.pipeline": 1},
+    {"model": "deepseek-v3", "plan.pipeline": 1, "plan.expert": 8, "precision": "fp8"},
+])  # fmt: skip
 def test_the_rows_sum_to_the_layer_of_the_step(changed):
     data = jr.training_layers(SETTINGS, settings=changed)
     inputs, recipe = training_step(SETTINGS, None, changed)

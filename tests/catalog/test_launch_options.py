@@ -57,16 +57,13 @@ def test_a_line_for_megatron():
     assert launch.unsaid == ()
 
 
-@pytest.mark.parametrize(
-    ("name", "more", "unsaid"),
-    [
-        ("megatron", {"schedule": "zb-h1"}, "schedule zb-h1"),
-        ("torchtitan", {}, "zero stage 1"),
-        ("deepspeed", {}, "interleave 5"),
-        ("deepspeed", {}, "context 2"),
-        ("megatron", {"layers": (3, *[4] * 18, 2)}, "layers of the chunks of stages 3, 18 x 4, 2"),
-    ],
-)
+@pytest.mark.parametrize(("name", "more", "unsaid"), [
+    ("megatron", {"schedule": "zb-h1"}, "schedule zb-h1"),
+    ("torchtitan", {}, "zero stage 1"),
+    ("deepspeed", {}, "interleave 5"),
+    ("deepspeed", {}, "context 2"),
+    ("megatron", {"layers": (3, *[4] * 18, 2)}, "layers of the chunks of stages 3, 18 x 4, 2"),
+])  # fmt: skip
 def test_a_field_without_an_option_is_said(name, more, unsaid):
     assert unsaid in written(name, **more)[1].unsaid
 
@@ -117,18 +114,12 @@ def test_lines_scripts_and_files_are_read(text, title, said):
     assert "data" not in settings
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (
-            "--tensor-model-parallel-size $WIDTH",
-            r"--tensor-model-parallel-size: .* given '\$WIDTH'",
-        ),
-        ("--lr 1e-4", "no launch option known; expected such as --tensor-model-parallel-size 8"),
-        ("--recompute-granularity some", "expected selective or full, given 'some'"),
-        ("--global-batch-size 64", "global batch 64, but asked for 128"),
-    ],
-)
+@pytest.mark.parametrize(("text", "said"), [
+    ("--tensor-model-parallel-size $WIDTH", r"--tensor-model-parallel-size: .* given '\$WIDTH'"),
+    ("--lr 1e-4", "no launch option known; expected such as --tensor-model-parallel-size 8"),
+    ("--recompute-granularity some", "expected selective or full, given 'some'"),
+    ("--global-batch-size 64", "global batch 64, but asked for 128"),
+])  # fmt: skip
 def test_what_cannot_be_read_is_one_line(text, said):
     with pytest.raises(InputError, match=said):
         settings_of("--mine", read_launch("--mine", text), 80, ASKED)

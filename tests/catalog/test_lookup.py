@@ -334,15 +334,6 @@ def test_files_that_cannot_be_read(here: Path) -> None:
         )
 
 
-def test_optional_fields_are_the_callers_to_name(here: Path) -> None:
-    (here / "mine.toml").write_text(SHAPE, "utf-8")
-    fields = MODEL | {"experts": "1"}
-    assert "experts" not in catalog.entry("models", "mine.toml", fields)
-    assert "experts" not in catalog.entry("models", "mine.toml", fields, {"experts"})
-    with pytest.raises(InputError, match=r"^mine\.toml: experts: missing; "):
-        catalog.entry("models", "mine.toml", fields, optional=())
-
-
 KEYS = st.sampled_from([*SYSTEM, "base", "peaks", "title", "zebra"])
 SETTINGS = ("model", "system", "system.nics", "model.layers", "plan.tensor", "gpus", "split")
 HUGE = ["9" * 400, "-" + "9" * 400, "9" * 5000, "0x" + "f" * 5000, "1e400", f"'{'9' * 5000}'"]

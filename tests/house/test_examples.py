@@ -81,21 +81,6 @@ def test_the_page_on_extending_runs_as_printed(monkeypatch):
             assert runner.run(case).failed == 0
 
 
-def test_the_rings_of_the_example_are_the_best_of_all():
-    """A search of the example finds what trying every plan finds, at every point."""
-    data = jr.run(EXAMPLES[0].parent / "two_level.toml", trust=True)
-    point = data.sel(ranks=64).isel(staging=6)
-    assert bool(point.feasible)
-    ways = [
-        (2 * (i - 1) / i * 1e9 / 450e9 + 2 * (64 // i - 1) / (64 // i) * 1e9 / i / 50e9)
-        + 2 * p * ((i - 1) * 1e-6 + (64 // i - 1) * 5e-6)
-        for i in (1, 2, 4, 8)
-        for p in (2**k for k in range(11))
-        if 2e9 / p <= float(point.staging)
-    ]
-    np.testing.assert_allclose(float(point.time), min(ways), rtol=1e-12)
-
-
 def test_the_example_prints_and_draws(jaxroof):
     path = EXAMPLES[0].parent / "two_level.toml"
     said = jaxroof(f"run {path}")

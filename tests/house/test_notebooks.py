@@ -38,13 +38,10 @@ def again(paths):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::RuntimeWarning")
-@pytest.mark.parametrize(
-    "paths",
-    [
-        pytest.param([path for path in NOTEBOOKS if path not in STUDIES], id="daily"),
-        pytest.param(STUDIES, id="studies", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("paths", [
+    pytest.param([path for path in NOTEBOOKS if path not in STUDIES], id="daily"),
+    pytest.param(STUDIES, id="studies", marks=pytest.mark.slow),
+])  # fmt: skip
 def test_notebooks_run_again_and_print_the_same(paths):
     assert paths
     for path, cells in again(paths).items():

@@ -126,13 +126,10 @@ def test_another_chip_is_a_setting_on_every_road():
     assert float(moved.step_time.sel(factor=1.0).item()) == pytest.approx(seconds, rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("system", "axes", "words"),
-    [
-        (None, {"system": ["h100-nvs8", "b200-nvs8"]}, "chip: given beside several systems"),
-        (jr.training_system("h100-nvs8"), None, "chip: a name beside a record of a system"),
-    ],
-)
+@pytest.mark.parametrize(("system", "axes", "words"), [
+    (None, {"system": ["h100-nvs8", "b200-nvs8"]}, "chip: given beside several systems"),
+    (jr.training_system("h100-nvs8"), None, "chip: a name beside a record of a system"),
+])  # fmt: skip
 def test_a_chip_is_of_one_named_system(system, axes, words):
     asked = {k: v for k, v in question("one accelerator").items() if k != "system"}
     if system is not None:
@@ -169,17 +166,11 @@ def test_what_a_device_reports_is_the_limit_on_every_road():
 
 
 @pytest.mark.parametrize("command", ["search", "explain", "pareto", "compare"])
-@pytest.mark.parametrize(
-    ("asked", "why"),
-    [
-        ("--gpus 7", "plan: none is legal on 7 accelerators; expected 4 or 8 accelerators, "),
-        ("--gpus 11,7", "plan: none is legal on 7 accelerators; expected 4 or 8 accelerators, "),
-        (
-            "--gpus 64 --where tensor=3",
-            "where: no legal plan on 64 accelerators has tp=3; expected",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("asked", "why"), [
+    ("--gpus 7", "plan: none is legal on 7 accelerators; expected 4 or 8 accelerators, "),
+    ("--gpus 11,7", "plan: none is legal on 7 accelerators; expected 4 or 8 accelerators, "),
+    ("--gpus 64 --where tensor=3", "where: no legal plan on 64 accelerators has tp=3; expected"),
+])  # fmt: skip
 def test_the_study_s_plans_end_in_that_way_too(command, asked, why, jaxroof):
     if command == "explain" and "," in asked:
         return

@@ -86,13 +86,10 @@ def test_the_first_runs_meet_what_the_sheet_asks(
     assert score.rows >= sum(row["group"] == group for row in SETTINGS.values())
 
 
-@pytest.mark.parametrize(
-    ("source", "file", "column", "number", "count"),
-    [
-        ("torchtitan_logs", "memory_fsdp2", "reserved", "reserved", 19),
-        ("bigscience_2021_logs", "memory_2021", "predicted", "allocated", 125),
-    ],
-)
+@pytest.mark.parametrize(("source", "file", "column", "number", "count"), [
+    ("torchtitan_logs", "memory_fsdp2", "reserved", "reserved", 19),
+    ("bigscience_2021_logs", "memory_2021", "predicted", "allocated", 125),
+])  # fmt: skip
 def test_other_rows_are_the_golden_predictions(
     source: str, file: str, column: str, number: str, count: int, found: pd.DataFrame
 ) -> None:

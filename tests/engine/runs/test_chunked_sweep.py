@@ -713,18 +713,15 @@ HARMFUL = [  # what an array says instead, what is said of it
     (sharded(index_location="start"), "codecs () are not accepted"),
     (sharded(chunk_shape=[3]), "chunk_shape: expected pieces that divide a chunk"),
     (sharded(chunk_shape=[0]), WHOLE_NUMBERS),
-    ({"shape": [-1]}, WHOLE_NUMBERS),
-    ({"shape": [4, 4]}, NO_ARRAY),
+    ({"shape": [-1]}, WHOLE_NUMBERS), ({"shape": [4, 4]}, NO_ARRAY),
     ({"codecs": "bytes"}, NO_ARRAY),
     (sharded(inner=["sharding_indexed"]), NO_ARRAY),
     ({"storage_transformers": [{"name": "x"}]}, "chunk_key_encoding: expected names of files"),
     ({"chunk_key_encoding": {"name": "default"}}, "chunk_key_encoding: expected names of files"),
     ({"chunk_grid": {"name": "rectilinear"}}, "chunk_grid: expected a regular one"),
-    (
-        {"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [10**15]}}},
-        "its chunks take 8 PB; the limit is",
-    ),
-]
+    ({"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [10**15]}}},
+     "its chunks take 8 PB; the limit is"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("changes", "said"), HARMFUL)

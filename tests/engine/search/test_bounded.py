@@ -57,14 +57,11 @@ def assert_same(found: SearchResult, other: SearchResult) -> None:
 
 
 @pytest.mark.parametrize("top", [1, 5])
-@pytest.mark.parametrize(
-    "model",
-    [
-        "llama3.1-8b",
-        pytest.param("mixtral-8x7b", marks=pytest.mark.slow),
-        pytest.param("deepseek-v3", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("model", [
+    "llama3.1-8b",
+    pytest.param("mixtral-8x7b", marks=pytest.mark.slow),
+    pytest.param("deepseek-v3", marks=pytest.mark.slow),
+])  # fmt: skip
 def test_the_winners_are_those_of_all_plans(
     model: str, top: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,22 +27,19 @@ def test_fields_may_be_fewer():
         parse_plan("--plan", "pp=2", TrainingPlan, SHORT, ["data", "tensor"])
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("", "expected FIELD=NUMBER, such as tp=8, given ''"),
-        ("tp", "expected FIELD=NUMBER, such as tp=8, given 'tp'"),
-        ("tp 8 pp", "expected FIELD=NUMBER"),
-        ("tp=8,", "expected FIELD=NUMBER"),
-        ("tp=8,tp=4", "tp: given twice; expected each field once"),
-        ("tp=8,tensor=4", "tensor: given twice; expected each field once"),
-        ("tpp=8", "tpp: no such plan field. Did you mean 'tp'"),
-        ("tq=8", "tq: no such plan field"),
-        ("tp=0", "tp: expected whole numbers from 1 to 1e9, given '0'"),
-        ("tp=1.5", "tp: expected whole numbers from 1 to 1e9, given '1.5'"),
-        ("zero=4", "zero: expected whole numbers from 0 to 3, given '4'"),
-    ],
-)
+@pytest.mark.parametrize(("text", "said"), [
+    ("", "expected FIELD=NUMBER, such as tp=8, given ''"),
+    ("tp", "expected FIELD=NUMBER, such as tp=8, given 'tp'"),
+    ("tp 8 pp", "expected FIELD=NUMBER"),
+    ("tp=8,", "expected FIELD=NUMBER"),
+    ("tp=8,tp=4", "tp: given twice; expected each field once"),
+    ("tp=8,tensor=4", "tensor: given twice; expected each field once"),
+    ("tpp=8", "tpp: no such plan field. Did you mean 'tp'"),
+    ("tq=8", "tq: no such plan field"),
+    ("tp=0", "tp: expected whole numbers from 1 to 1e9, given '0'"),
+    ("tp=1.5", "tp: expected whole numbers from 1 to 1e9, given '1.5'"),
+    ("zero=4", "zero: expected whole numbers from 0 to 3, given '4'"),
+])  # fmt: skip
 def test_what_is_no_plan_is_one_line(text, said):
     with pytest.raises(InputError, match=f"^--mine: {said}"):
         parse_plan("--mine", text, TrainingPlan, SHORT)

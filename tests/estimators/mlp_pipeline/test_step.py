@@ -256,13 +256,10 @@ LATENCIES = ("launch_latency", "fast_latency", "slow_latency")
 FLAT = ("matrix_flops", "vector_flops", "hbm_bandwidth", "network_bandwidth")
 
 
-@pytest.mark.parametrize(
-    ("profile", "rates", "latencies"),
-    [
-        pytest.param(Profile.PHYSICAL, RATES, LATENCIES, marks=pytest.mark.slow),
-        (Profile.B, FLAT, ("launch_latency",)),
-    ],
-)
+@pytest.mark.parametrize(("profile", "rates", "latencies"), [
+    pytest.param(Profile.PHYSICAL, RATES, LATENCIES, marks=pytest.mark.slow),
+    (Profile.B, FLAT, ("launch_latency",)),
+])  # fmt: skip
 def test_elasticities_pass_through_the_loop(profile, rates, latencies):
     """Slopes are those of differences off the ridges; rates less latencies sum to -1."""
     inputs, recipe = some(), Recipe(profile, most_stages=8, most_timesteps=64)
@@ -444,14 +441,11 @@ def test_capacity_decides_what_a_search_may_take():
 # ---- Bad input ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"profile": "distir-c"}, "profile: distir-c: no such Profile. Did you mean 'distir-"),
-        ({"model": "mlp-smal"}, "mlp-smal: no such mlp. Did you mean 'mlp-small'?"),
-        ({"system": "h200-nvs8"}, "system.network_bandwidth: not given"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "said"), [
+    ({"profile": "distir-c"}, "profile: distir-c: no such Profile. Did you mean 'distir-"),
+    ({"model": "mlp-smal"}, "mlp-smal: no such mlp. Did you mean 'mlp-small'?"),
+    ({"system": "h200-nvs8"}, "system.network_bandwidth: not given"),
+])  # fmt: skip
 def test_bad_input_is_one_line(settings, said):
     assert said in refused(
         jr.evaluate, "pipeline", {**STUDY, **degrees(2, 2, 4, 8), "profile": "distir-a", **settings}

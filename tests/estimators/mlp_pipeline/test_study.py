@@ -60,21 +60,6 @@ def test_simulated_steps_are_those_published_and_correlate_with_the_measured():
     assert np.allclose(ours, found, atol=2e-4)
 
 
-def test_points_of_named_records_are_named():
-    columns = {"data": [1, 1, 2], "tensor": [1, 2, 1], "pipeline": [1, 1, 1]}
-    data = xr.Dataset(
-        {"model": ("configuration", [0, 0, 1], {"flag_meanings": "mlp-xs mlp-large"})},
-        {name: ("configuration", values) for name, values in columns.items()}
-        | {"layers": ("configuration", [8, 8, 96], {"path": "model.layers"})}
-        | {"gpus": ("configuration", [1, 2, 2], {"path": "gpus", "units": "1"})},
-    )
-    assert [point.words for point in splits.points(data)] == [
-        "mlp-xs, 1 accelerator",
-        "mlp-xs, 2 accelerators",
-        "mlp-large, 2 accelerators",
-    ]
-
-
 def test_an_axis_is_cut_where_one_of_its_fields_has_a_value():
     along = {"gpus": ("configuration", [4, 8, 8]), "reason": ("configuration", [0, 1, 0])}
     data = xr.Dataset(along, {"configuration": [0, 1, 2]})

@@ -141,16 +141,13 @@ DIVISIONS = [  # the legal plans of the others are among those of uneven stages
 
 
 @pytest.mark.parametrize("division", DIVISIONS)
-@pytest.mark.parametrize(
-    ("model", "gpus", "system"),
-    [
-        ("llama3.1-8b", 32, "h100-nvs8"),
-        ("llama3.1-405b", 512, "h100-nvs8"),
-        ("mixtral-8x7b", 64, "a100-80-sxm"),
-        ("deepseek-v3", 64, "h100-nvs8"),
-        ("qwen3-235b-a22b", 32, "h200-141-sxm"),
-    ],
-)
+@pytest.mark.parametrize(("model", "gpus", "system"), [
+    ("llama3.1-8b", 32, "h100-nvs8"),
+    ("llama3.1-405b", 512, "h100-nvs8"),
+    ("mixtral-8x7b", 64, "a100-80-sxm"),
+    ("deepseek-v3", 64, "h100-nvs8"),
+    ("qwen3-235b-a22b", 32, "h200-141-sxm"),
+])  # fmt: skip
 def test_no_step_is_faster_than_its_bound(
     model: str, gpus: int, system: str, division: LayerDivision
 ) -> None:
