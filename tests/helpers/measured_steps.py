@@ -55,12 +55,6 @@ def rows() -> tuple[dict[str, str], ...]:
         return tuple(csv.DictReader(file))
 
 
-def datasheet(name: str) -> dict[str, str]:
-    """Return a system of the datasheets."""
-    with (GOLDEN / "hardware" / "systems.csv").open(encoding="utf-8") as file:
-        return next(row for row in csv.DictReader(file) if row["name"] == name)
-
-
 @functools.cache
 def steps(kind: str) -> Steps:
     """Return the measured steps of one kind of chip as the packaged rows ask them of ``training``.
