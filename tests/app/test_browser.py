@@ -319,13 +319,10 @@ def test_every_tab_shows_its_answer(open_page, tabs):
     """The first is opened by its link, the others by a click."""
     page = open_page(f"{SMALL}&where=pp%3D4&mine=tp%3D4,pp%3D1&tab={tabs[0]}")
     words = {
-        "time": "Of the best plan's step",
-        "memory": "What more memory would buy",
-        "binds": "Most binding",
-        "schedule": "Best: ",
-        "compare": "Two machines side by side",
+        "time": "Of the best plan's step", "memory": "What more memory would buy",
+        "binds": "Most binding", "schedule": "Best: ", "compare": "Two machines side by side",
         "share": "jaxroof search --model llama3-8b",
-    }
+    }  # fmt: skip
     for tab in tabs:
         page.locator(f"#tab-{tab}").click()
         page.get_by_text(words[tab]).first.wait_for()

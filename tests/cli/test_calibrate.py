@@ -108,10 +108,7 @@ BAD = [
     ("calibrate none.csv --system h100-nvs8", "none.csv: no such file"),
     ("calibrate {rows} --system h100", "h100: no such system; expected one of h100-nvs"),
     ("calibrate {rows} --system h100-nvs8", "{rows}: no row can be used; the first, bigsci-"),
-    (
-        "calibrate {rows} --system mi300x",
-        "{rows}: no row can be used; the first, bigsci-",
-    ),
+    ("calibrate {rows} --system mi300x", "{rows}: no row can be used; the first, bigsci-"),
     ("calibrate {rows} --system tpu-v5p", "--system: tpu-v5p: lacks fast_domain, fast_bandwidth"),
     ("calibrate {rows} --system mine.toml", "mine.toml: no such file"),
     ("calibrate {rows} --system a100-80-sxm -o a.csv", "a.csv: expected a name that ends in .toml"),
@@ -119,7 +116,7 @@ BAD = [
     ("calibrate {rows}", "Missing option '--system'"),
     ("evaluate training {rows} --schema measured --chip amper", "amper: no such chip"),
     ("evaluate training {rows} --chip ampere", "--chip: ampere: for measured runs; expected"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("line", "said"), BAD)

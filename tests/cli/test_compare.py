@@ -67,21 +67,6 @@ def test_stairs_are_what_a_search_answers_at_some_limit(points):
     assert set(stairs_of(need, value).tolist()) == every
 
 
-@given(st.lists(st.tuples(numbers, numbers), min_size=1, max_size=40))
-@settings(max_examples=300, deadline=None)
-def test_no_point_needs_at_most_as_much_and_does_as_well_as_a_stair(points):
-    need, value = np.array(points).T
-    stairs = stairs_of(need, value)
-    assert np.all(np.diff(need[stairs]) > 0)
-    assert np.all(np.diff(value[stairs]) < 0)
-    for i in range(len(need)):
-        as_good = (need <= need[i]) & (value <= value[i])
-        better = as_good & ((need < need[i]) | (value < value[i]))
-        twin = (need == need[i]) & (value == value[i])
-        first = int(np.flatnonzero(twin)[0]) == i
-        assert (i in stairs) == (not better.any() and first)
-
-
 def test_ties_within_the_last_digits_go_to_the_leaner():
     need, value = np.array([1.0, 2.0, 3.0]), np.array([1.0 + 1e-13, 1.0, 0.9])
     assert stairs_of(need, value).tolist() == [0, 2]
@@ -394,21 +379,6 @@ def test_compare_changes_every_system_and_takes_constraints(jaxroof, tmp_path):
         assert float(data.step_time.sel(system=name)[0]) == float(alone.step_time)
 
 
-@pytest.mark.slow
-def test_compare_of_several_models_and_sizes_has_a_table_each(jaxroof, tmp_path):
-    said = jaxroof(
-        "compare --estimator published "
-        "--model gpt3,gpt3-1t --gpus 64,256 --batch 64 --system b200-nvs8 --split 1d "
-        "-o best.nc"
-    )
-    titles = [f"{m} on {n} accelerators, batch 64" for m in ("gpt3", "gpt3-1t") for n in (64, 256)]
-    assert all(title in said.words for title in titles)
-    data = jr.read(tmp_path / "best.nc")
-    assert data.sizes == {"model": 2, "gpus": 2, "system": 1, "split": 1}
-    alone = jr.search(jr.published, question("b200-nvs8", gpus=256))
-    assert float(data.step_time.sel(model="gpt3", gpus=256).squeeze()) == float(alone.step_time)
-
-
 @pytest.mark.parametrize(("gpus", "status"), [("8", 1), ("8,256", 0)])
 def test_compare_draws(gpus, status, jaxroof, tmp_path):
     pytest.importorskip("matplotlib")
@@ -427,10 +397,8 @@ BAD = [  # arguments, a part of the one line
     (f"compare {PAIR} --system a100-nvs4,a100-nvs4", "--system: a100-nvs4: given twice"),
     (f"compare {PAIR} --system a100-nvs4,b200-nv8", "--system: b200-nv8: no such system. Did you"),
     (f"compare {PAIR} --system h200", "--system: h200: no such system; expected one of h200-nvs4"),
-    (
-        "compare --estimator published --model gtp3 --gpus 8 --batch 8 --system a100-nvs4",
-        "--model: gtp3: no such model.",
-    ),
+    ("compare --estimator published --model gtp3 --gpus 8 --batch 8 --system a100-nvs4",
+     "--model: gtp3: no such model."),
     (f"compare {PAIR} --system a100-nvs4 --format fp9", "fp9: no such number format"),
     (f"compare {PAIR} --system a100-nvs4 -o best.xls", "expected a name that ends in .png, .svg"),
     (f"compare {PAIR}", "Missing option '--system'"),
@@ -439,11 +407,9 @@ BAD = [  # arguments, a part of the one line
     (f"pareto {SMALL} --gain -1%", "--gain: expected a share of at least 0"),
     (f"pareto {SMALL} --split contxt", "split: contxt: no such Split. Did you mean 'context'?"),
     (f"pareto {PAIR} --system b200-nv8", "b200-nv8: no such system. Did you mean 'b200-nvs8'?"),
-    (
-        f"search {SMALL} --split context --mine tp=4,cp=2,pp=4,dp=4",
-        "--mine: dp x tp x cp x pp = 128; expected the 64 of --gpus",
-    ),
-]
+    (f"search {SMALL} --split context --mine tp=4,cp=2,pp=4,dp=4",
+     "--mine: dp x tp x cp x pp = 128; expected the 64 of --gpus"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("line", "fragment"), BAD, ids=[line for line, _ in BAD])

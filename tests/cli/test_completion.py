@@ -15,14 +15,11 @@ def completed(line: str) -> list[str]:
     return [each.partition(",")[2] for each in said.splitlines()]
 
 
-@pytest.mark.parametrize(
-    ("line", "kind"),
-    [
-        ("jaxroof search --model llama3", "architectures"),
-        ("jaxroof pareto --system h100", "systems"),
-        ("jaxroof show b200", "systems"),
-    ],
-)
+@pytest.mark.parametrize(("line", "kind"), [
+    ("jaxroof search --model llama3", "architectures"),
+    ("jaxroof pareto --system h100", "systems"),
+    ("jaxroof show b200", "systems"),
+])  # fmt: skip
 def test_names_that_begin_as_typed_are_offered(line, kind):
     typed = line.split()[-1]
     expected = {name for name in catalog.names(kind) if name.startswith(typed)}

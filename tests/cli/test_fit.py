@@ -112,50 +112,29 @@ BAD = [
     (f"{SMALL} --set recompute=ful", "recompute: ful: no such Recompute. Did you mean 'full'?"),
     (f"{SMALL} --set gpus=8", "--set: gpus: given twice; expected it in --gpus alone"),
     (f"{SMALL} -o stages.txt", "stages.txt: cannot tell the kind of file from '.txt'; expected a"),
-    (
-        SMALL.replace("llama3-8b", "vit-22b"),
-        "model: a model of pictures, without a vocabulary; ",
-    ),
-    (
-        f"{SMALL.replace('mb=1', 'mb=1,tp=1,pp=1,cp=1')} --gpus 64",
-        "plan: dp=8: not legal (splits that do not use every accelerator once)",
-    ),
-    (
-        SMALL.replace("dp=8,mb=1,zero=1", "dp"),
-        "--plan: expected FIELD=NUMBER, such as tp=8, given 'dp'",
-    ),
-    (
-        SMALL.replace("dp=8,mb=1,zero=1", "tp=3"),
-        "plan: tp=3: not legal (tensor degrees that do not divide",
-    ),
-    (
-        f"{SMALL} --set model.layers=320000",
-        "model.layers: expected a whole number above 0 and at most 4096",
-    ),
-    (
-        SMALL.replace("dp=8,mb=1,zero=1", "pp=320000"),
-        "plan.pipeline: expected a whole number above 0 and at most 4096",
-    ),
-    (
-        SMALL.replace("dp=8,mb=1,zero=1", "tp=80"),
-        "plan: tp=80: not legal (tensor degrees that do not divide",
-    ),
-    (
-        SMALL.replace("dp=8,mb=1,zero=1", "dp=80"),
-        "plan: dp=80: not legal (data degrees and microbatches that",
-    ),
-    (
-        SMALL.replace("dp=8,mb=1,zero=1", "pp=320"),
-        "plan: pp=320: not legal (more chunks than layers, emb",
-    ),
+    (SMALL.replace("llama3-8b", "vit-22b"), "model: a model of pictures, without a vocabulary; "),
+    (f"{SMALL.replace('mb=1', 'mb=1,tp=1,pp=1,cp=1')} --gpus 64",
+     "plan: dp=8: not legal (splits that do not use every accelerator once)"),
+    (SMALL.replace("dp=8,mb=1,zero=1", "dp"),
+     "--plan: expected FIELD=NUMBER, such as tp=8, given 'dp'"),
+    (SMALL.replace("dp=8,mb=1,zero=1", "tp=3"),
+     "plan: tp=3: not legal (tensor degrees that do not divide"),
+    (f"{SMALL} --set model.layers=320000",
+     "model.layers: expected a whole number above 0 and at most 4096"),
+    (SMALL.replace("dp=8,mb=1,zero=1", "pp=320000"),
+     "plan.pipeline: expected a whole number above 0 and at most 4096"),
+    (SMALL.replace("dp=8,mb=1,zero=1", "tp=80"),
+     "plan: tp=80: not legal (tensor degrees that do not divide"),
+    (SMALL.replace("dp=8,mb=1,zero=1", "dp=80"),
+     "plan: dp=80: not legal (data degrees and microbatches that"),
+    (SMALL.replace("dp=8,mb=1,zero=1", "pp=320"),
+     "plan: pp=320: not legal (more chunks than layers, emb"),
     (f"{SMALL} --sequence 81920000000", "--sequence: expected whole numbers from 1 to 1e9, given"),
-    (
-        SMALL.replace("dp=8,mb=1,zero=1", "tp=x"),
-        "plan.tensor: not a finite number, given 'x'; expected",
-    ),
+    (SMALL.replace("dp=8,mb=1,zero=1", "tp=x"),
+     "plan.tensor: not a finite number, given 'x'; expected"),
     (SMALL.replace("128", "1.5"), "--batch: expected whole numbers from 1 to 1e9, given '1.5'"),
     (SMALL.replace("llama3-8b", "gpt3"), "gpt3: bare layers"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("line", "said"), BAD)

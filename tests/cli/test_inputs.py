@@ -12,15 +12,11 @@ FILES = pathlib.Path(__file__).parents[1] / "catalog" / "huggingface"
 CONFIG = FILES / "llama-3.1-8b.json"
 ASKED = f"--model {CONFIG} --system h100-nvs8"
 QUESTIONS = [  # every command that asks about a model
-    f"search {ASKED} --gpus 8 --batch 64",
-    f"search {ASKED} --gpus 8 --batch 64 --objective memory",
-    f"compare {ASKED} --gpus 8 --batch 64",
-    f"pareto {ASKED} --gpus 8 --batch 64",
-    f"layers {ASKED} --plan tp=4",
-    f"schedule {ASKED} --plan tp=4,pp=2,dp=1 --batch 64",
-    f"fit {ASKED} --plan dp=8 --batch 64",
-    f"fit {ASKED} --gpus 8 --batch 64",
-]
+    f"search {ASKED} --gpus 8 --batch 64", f"search {ASKED} --gpus 8 --batch 64 --objective memory",
+    f"compare {ASKED} --gpus 8 --batch 64", f"pareto {ASKED} --gpus 8 --batch 64",
+    f"layers {ASKED} --plan tp=4", f"schedule {ASKED} --plan tp=4,pp=2,dp=1 --batch 64",
+    f"fit {ASKED} --plan dp=8 --batch 64", f"fit {ASKED} --gpus 8 --batch 64",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("question", [*QUESTIONS, f"explain {ASKED} --gpus 8 --batch 64"])
@@ -77,13 +73,10 @@ def test_what_is_no_list_of_counts_is_refused(text):
 QUESTION = "--model llama3-8b --gpus 8 --batch 64"
 
 
-@pytest.mark.parametrize(
-    ("systems", "set_", "said"),
-    [
-        ("h100-nvs8,mi300x", "", "No step time of mi300x: no measured run of its chip."),
-        ("h100-nvs8,a100-80-sxm", "--set precision=fp8", "a100-80-sxm has no products at it."),
-    ],
-)
+@pytest.mark.parametrize(("systems", "set_", "said"), [
+    ("h100-nvs8,mi300x", "", "No step time of mi300x: no measured run of its chip."),
+    ("h100-nvs8,a100-80-sxm", "--set precision=fp8", "a100-80-sxm has no products at it."),
+])  # fmt: skip
 def test_a_machine_without_step_time_is_one_line_of_a_comparison(jaxroof, systems, set_, said):
     found = jaxroof(f"compare {QUESTION} --system {systems} {set_}")
     assert found.code == 0, found.err

@@ -134,20 +134,16 @@ def test_tables_fit_80_columns() -> None:
 
 WRONG = [
     (f"{SEARCH} --gpus 8 --split summa", "split: no such field of"),
-    (
-        f"{SEARCH} --gpus 8 --objective regime",
-        "regime: no such objective of training; expected one of",
-    ),
+    (f"{SEARCH} --gpus 8 --objective regime",
+     "regime: no such objective of training; expected one of"),
     (f"{SEARCH} --gpus 8 --set rc=1", "rc: a field of the plan; constrain it"),
     (f"{SEARCH} --gpus 8 --set recompute=full", "recompute: a field of the plan; constrain it"),
     (f"{SEARCH} --gpus 8 --sequence 4 --set sequence=3", "sequence: given twice; expected it in"),
     (f"{SEARCH} --gpus 13", "plan: none is legal on 13 accelerators"),
-    (
-        f"search --estimator mfu {ASKED} --gpus 8",
-        "--estimator: mfu: no such estimator of a training step",
-    ),
+    (f"search --estimator mfu {ASKED} --gpus 8",
+     "--estimator: mfu: no such estimator of a training step"),
     (f"fit {ASKED} --plan tp=8 --where tp=8", "--where: constrains the plans of a search"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("line", "message"), WRONG)

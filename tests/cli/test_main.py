@@ -18,6 +18,7 @@ import click
 import numpy as np
 import pytest
 from command_line import Said, last_words
+from daily import daily
 from places import ROOT
 
 import jaxroof as jr
@@ -37,29 +38,12 @@ HUGE = "9" * 400  # more than a float holds
 QUESTION = f"{MACHINE} --gpus 2048 --batch 4096"
 HEADLINE = f"search {QUESTION} --split 1d"
 PLAN = [
-    "data",
-    "tensor",
-    "context",
-    "pipeline",
-    "microbatch",
-    "panels",
-    "fast_data",
-    "fast_tensor",
-    "fast_context",
-    "fast_pipeline",
-]
+    "data", "tensor", "context", "pipeline", "microbatch", "panels", "fast_data", "fast_tensor",
+    "fast_context", "fast_pipeline",
+]  # fmt: skip
 COMMANDS = (
-    "search",
-    "compare",
-    "pareto",
-    "layers",
-    "roofline",
-    "evaluate",
-    "run",
-    "plot",
-    "list",
-    "show",
-)
+    "search", "compare", "pareto", "layers", "roofline", "evaluate", "run", "plot", "list", "show",
+)  # fmt: skip
 INTERRUPT = 130
 
 SWEEP = """
@@ -362,15 +346,9 @@ def test_version_is_one_line(jaxroof):
 
 
 LIGHT = [
-    "--help",
-    "search --help",
-    "run --help",
-    "list",
-    "list models",
-    "list estimators",
-    "show gpt3",
+    "--help", "search --help", "run --help", "list", "list models", "list estimators", "show gpt3",
     "list nothing",
-]
+]  # fmt: skip
 LEAN = ["show training", "show deepseek-v3"]
 
 
@@ -902,7 +880,7 @@ def long_run(folder: pathlib.Path, started: str):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of a terminal")
-@pytest.mark.parametrize(("wait", "again"), [(0.7, None), (0.3, 0.0005)])
+@pytest.mark.parametrize(("wait", "again"), daily([(0.7, None), (0.3, 0.0005)], 1))
 def test_ctrl_c_ends_a_large_run(wait, again, tmp_path):
     """In the middle, and pressed twice within a millisecond."""
     with long_run(tmp_path, STARTED) as running:

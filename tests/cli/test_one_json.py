@@ -9,15 +9,11 @@ import jaxroof as jr
 
 LLAMA = "--model llama3-8b --system h100-nvs8 --batch 64"
 COMMANDS = [
-    f"search {LLAMA} --gpus 8",
-    f"fit {LLAMA} --plan dp=8",
-    f"fit {LLAMA} --gpus 8",
-    f"explain {LLAMA} --gpus 8 --where tp<=2,cp=1,off=0",
-    f"pareto {LLAMA} --gpus 8",
+    f"search {LLAMA} --gpus 8", f"fit {LLAMA} --plan dp=8", f"fit {LLAMA} --gpus 8",
+    f"explain {LLAMA} --gpus 8 --where tp<=2,cp=1,off=0", f"pareto {LLAMA} --gpus 8",
     "compare --model llama3-8b --batch 64 --gpus 8 --system h100-nvs8,b200-nvs8",
-    "layers --model llama3-8b --system h100-nvs8 --plan dp=8",
-    f"schedule {LLAMA} --plan pp=4,dp=2",
-]
+    "layers --model llama3-8b --system h100-nvs8 --plan dp=8", f"schedule {LLAMA} --plan pp=4,dp=2",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("line", COMMANDS)

@@ -60,14 +60,11 @@ L = "--model llama3-8b --system h100-nvs8"
 
 
 @pytest.mark.parametrize("name", ["zb-h1", "zb_h1"])
-@pytest.mark.parametrize(
-    "command",
-    [
-        f"search {L} --gpus 8 --batch 8 --where tp=1,vp=1 --set schedule=",
-        f"fit {L} --plan tp=2,pp=2 --batch 8 --set schedule=",
-        f"schedule {L} --plan tp=2,pp=2 --batch 8 --schedule 1f1b,",
-    ],
-)
+@pytest.mark.parametrize("command", [
+    f"search {L} --gpus 8 --batch 8 --where tp=1,vp=1 --set schedule=",
+    f"fit {L} --plan tp=2,pp=2 --batch 8 --set schedule=",
+    f"schedule {L} --plan tp=2,pp=2 --batch 8 --schedule 1f1b,",
+])  # fmt: skip
 def test_a_schedule_has_one_name_on_every_road(jaxroof: Any, command: str, name: str) -> None:
     """Both spellings of the hyphen are read, and what is said does not differ."""
     said, usual = jaxroof(f"{command}{name}"), jaxroof(f"{command}zb-h1")

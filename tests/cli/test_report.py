@@ -48,12 +48,8 @@ UNKNOWN = (  # sentences of which a file lacks what they say: counts of plans, o
     "A bar is one accelerator",  # a page has the picture
 )
 OF_ALL_PLANS = (
-    "Best of the",
-    "One other plan is",
-    "No other plan",
-    "other plans are",
-    "legal plans",
-)
+    "Best of the", "One other plan is", "No other plan", "other plans are", "legal plans",
+)  # fmt: skip
 
 
 def sentences(out: str, line: str) -> list[str]:
@@ -100,16 +96,13 @@ def test_the_name_of_the_page_is_that_of_the_first_file(jaxroof, tmp_path):
     assert (tmp_path / "a.html").is_file()
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("report", "Missing argument 'FILE...'"),
-        ("report no.nc", "no.nc: no such file"),
-        ("report a.json -o page.pdf", "page.pdf: a page of HTML; expected a name that ends in"),
-        ("report rows.csv -o page.html", "expected .nc, .json or .zarr"),
-        ("report sweep.toml -o page.html", "cannot tell the kind of file from '.toml'"),
-    ],
-)
+@pytest.mark.parametrize(("line", "said"), [
+    ("report", "Missing argument 'FILE...'"),
+    ("report no.nc", "no.nc: no such file"),
+    ("report a.json -o page.pdf", "page.pdf: a page of HTML; expected a name that ends in"),
+    ("report rows.csv -o page.html", "expected .nc, .json or .zarr"),
+    ("report sweep.toml -o page.html", "cannot tell the kind of file from '.toml'"),
+])  # fmt: skip
 def test_bad_input_is_one_line_and_exit_2(jaxroof, line, said):
     found = jaxroof(line)
     assert found.code == 2

@@ -110,19 +110,15 @@ def test_options_that_are_no_question_are_refused(arguments, stranger, jaxroof, 
     assert [path.name for path in tmp_path.iterdir()] == ["stranger.json"]
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"model_name": None}, "Missing option '--model'"),
-        ({"batch": 8}, "Identical: "),
-        ({"batch": "none"}, "--batch: expected whole numbers from 1 to 1e9, given 'none'"),
-        ({"batch": 1.5}, "--batch: expected whole numbers from 1 to 1e9, given '1.5'"),
-        ({"batch": float("inf")}, "--batch: expected whole numbers from 1 to 1e9, given 'inf'"),
-        ({"sequence": "x"}, "--sequence: expected whole numbers"),
-        ({"sets": ["model.layers=1e9"]}, "at most 4096"),
-        ({"first": "0.5"}, "first: no such field"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "said"), [
+    ({"model_name": None}, "Missing option '--model'"), ({"batch": 8}, "Identical: "),
+    ({"batch": "none"}, "--batch: expected whole numbers from 1 to 1e9, given 'none'"),
+    ({"batch": 1.5}, "--batch: expected whole numbers from 1 to 1e9, given '1.5'"),
+    ({"batch": float("inf")}, "--batch: expected whole numbers from 1 to 1e9, given 'inf'"),
+    ({"sequence": "x"}, "--sequence: expected whole numbers"),
+    ({"sets": ["model.layers=1e9"]}, "at most 4096"),
+    ({"first": "0.5"}, "first: no such field"),
+])  # fmt: skip
 def test_options_of_a_file_are_checked_as_those_of_a_user(changes, said, stranger, jaxroof):
     ended = jaxroof(f"rerun {stranger({'arguments': json.dumps({**OWN, **changes})})}")
     assert said in ended.err + ended.words
@@ -172,14 +168,11 @@ def test_a_question_that_another_program_changed_is_refused(path, jaxroof):
     assert said.err.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("none.nc", "none.nc: no such file"),
-        ("a.csv", "a.csv: a table does not say what was asked; expected .nc, .json or .zarr"),
-        ("a.toml", "cannot tell the kind of file"),
-    ],
-)
+@pytest.mark.parametrize(("name", "said"), [
+    ("none.nc", "none.nc: no such file"),
+    ("a.csv", "a.csv: a table does not say what was asked; expected .nc, .json or .zarr"),
+    ("a.toml", "cannot tell the kind of file"),
+])  # fmt: skip
 def test_a_file_that_holds_no_question_is_one_line(name, said, jaxroof):
     found = jaxroof(f"rerun {name}")
     assert found.code == 2

@@ -11,6 +11,7 @@ import pathlib
 import jax
 import numpy as np
 import pytest
+from refusals import refused
 from schedule_figures import in_flight
 
 import jaxroof as jr
@@ -132,11 +133,8 @@ def test_a_weight_gradient_is_half_of_the_way_back_of_what_has_weights():
     costs = costs_under(asked, jr.Recipe(), 1.0, Sends.FREE)
     tokens, hidden, wide = 2048.0, 12288.0, 4.0 * 12288.0
     shapes = [
-        (hidden, wide / 4),
-        (wide / 4, hidden),
-        (hidden, 3 * hidden / 4),
-        (hidden / 4, hidden),
-    ]
+        (hidden, wide / 4), (wide / 4, hidden), (hidden, 3 * hidden / 4), (hidden / 4, hidden),
+    ]  # fmt: skip
     back = sum(tokens * i * (2 * o - 1) + i * o * (2 * tokens - 1) for i, o in shapes)
     rate = float(asked.system.matrix_efficiency * asked.system.matrix_flops)
     assert float(costs.weight_gradient) == pytest.approx(back / 2.0 / rate, rel=1e-9)
@@ -310,9 +308,7 @@ def test_bad_input_is_named(changed, said):
     rest = {field: value for field, value in changed.items() if field not in plan}
     asked = inputs()
     held = rest.pop("plan", dataclasses.replace(asked.plan, **plan))
-    with pytest.raises(jr.InputError) as refused:
-        jr.schedule(dataclasses.replace(asked, plan=held), **rest)
-    assert str(refused.value).startswith(said)
+    assert refused(jr.schedule, dataclasses.replace(asked, plan=held), **rest).startswith(said)
 
 
 # ---- What people type ---------------------------------------------------------------------------

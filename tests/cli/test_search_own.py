@@ -10,12 +10,9 @@ import jaxroof as jr
 from tests.helpers import pools
 
 SETS = {
-    "prompt": "1024",
-    "widest": "16",
-    "system.rate": "1e3 token/s",
-    "system.latency": "0.1 ms",
+    "prompt": "1024", "widest": "16", "system.rate": "1e3 token/s", "system.latency": "0.1 ms",
     "system.memory": "16 GB",
-}
+}  # fmt: skip
 
 
 def command(*more: str, **sets: str) -> str:

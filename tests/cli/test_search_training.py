@@ -39,17 +39,14 @@ def test_tables_and_sentences_keep_to_the_width(jaxroof, monkeypatch, width):
     assert "step" in said.out.splitlines()[first - 1]
 
 
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        ("--top 0", "top: expected a whole number from 1 to 1,000,000, given 0"),
-        ("--top -1", "top: expected a whole number from 1 to 1,000,000, given -1"),
-        ("--objective device --top 0", "top: expected a whole number from 1 to 1,000,000, given 0"),
-        ("--mine tp=8,pp=0", "mine: pp: expected whole numbers from 1 to 4096, given '0'"),
-        ("--mine tp=-8", "mine: tp: expected whole numbers from 1 to 1e9, given '-8'"),
-        ("--mine tq=8", "mine: tq: no such plan field"),
-    ],
-)
+@pytest.mark.parametrize(("more", "words"), [
+    ("--top 0", "top: expected a whole number from 1 to 1,000,000, given 0"),
+    ("--top -1", "top: expected a whole number from 1 to 1,000,000, given -1"),
+    ("--objective device --top 0", "top: expected a whole number from 1 to 1,000,000, given 0"),
+    ("--mine tp=8,pp=0", "mine: pp: expected whole numbers from 1 to 4096, given '0'"),
+    ("--mine tp=-8", "mine: tp: expected whole numbers from 1 to 1e9, given '-8'"),
+    ("--mine tq=8", "mine: tq: no such plan field"),
+])  # fmt: skip
 def test_bad_input_is_one_line(more, words, jaxroof):
     said = jaxroof(f"{ASKED} --gpus 8 {more}")
     assert said.code == 2
@@ -164,15 +161,12 @@ def test_the_best_plan_is_printed_as_options_and_read_again(name, jaxroof, tmp_p
 
 
 OPTIONS = [  # of --mine and --as, what is said
-    (
-        "--mine '--tensor-model-parallel-size 8 --global-batch-size 12'",
-        "global batch 12, but",
-    ),
+    ("--mine '--tensor-model-parallel-size 8 --global-batch-size 12'", "global batch 12, but"),
     ("--mine '--tensor-model-parallel-size x'", "expected a whole number, given 'x'"),
     ("--as megatrn", "no such software with launch options. Did you mean 'megatron'?"),
     ("--tokens none", "--tokens: not a finite number"),
     ("--tokens -3T", "--tokens: expected tokens above 0, such as 15T, given '-3T'"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("options", "said"), OPTIONS)

@@ -328,11 +328,8 @@ REFUSED = [  # what is written instead of what, the one line
     (ENDS, '["1 GB", "2 GB"]', f"bounds.{CAPACITY}: exclude every plan: the leanest needs"),
     (ENDS, '["2 TB", "8 GB"]', f"bounds.{CAPACITY}: expected the least first, above 0"),
     (f'"{CAPACITY}" = {ENDS}', "", f"bounds.{CAPACITY}: missing; expected the least and the most"),
-    (
-        "fixed = 10000",
-        "budget = 1000",
-        "budget: $1,000 buys no machine that holds a plan; expected at least $",
-    ),
+    ("fixed = 10000", "budget = 1000",
+     "budget: $1,000 buys no machine that holds a plan; expected at least $"),
     ("fixed = ", "budget = 9 # ", "budget: expected at least the $"),
     ("power = 1.2", "power = -1.2", f"{FLOPS}: what costs more makes it worse; expected a price"),
     ("power = 1.2", "powr = 1.2", f"price.{FLOPS}.powr: no such key of a price. Did you mean 'p"),
@@ -348,7 +345,7 @@ REFUSED = [  # what is written instead of what, the one line
     ("power = 1.2", "power = 1e3", f"price.{FLOPS}: expected a cost between $1 / 1e+12 and $1e"),
     ("with = [", "with = [3, ", f"price.{FLOPS}.with: expected a list of paths, given [3, 's"),
     ('{ price = 15, per = "1 GB" }', "{}", f"price.{CAPACITY}: price is missing; expected"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("written", "instead", "said"), REFUSED)

@@ -18,15 +18,10 @@ print(jax.config.jax_compilation_cache_dir)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("before", "variable", "expected"),
-    [
-        ("", "kept", "kept"),
-        ("", "", "None"),
-        ("jax.config.update('jax_compilation_cache_dir', 'own')", "kept", "own"),
-    ],
-    ids=["a folder", "opted out", "one of the user's own"],
-)
+@pytest.mark.parametrize(("before", "variable", "expected"), [
+    ("", "kept", "kept"), ("", "", "None"),
+    ("jax.config.update('jax_compilation_cache_dir', 'own')", "kept", "own"),
+], ids=["a folder", "opted out", "one of the user's own"])  # fmt: skip
 def test_programs_are_kept_where_the_user_says(before, variable, expected, tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "JAXROOF_CACHE": variable}
     environment.pop("JAX_COMPILATION_CACHE_DIR", None)

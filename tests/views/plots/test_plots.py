@@ -515,15 +515,11 @@ def test_data_that_no_picture_shows():
         plots.draw(xr.Dataset({"x": (("a", "b", "c"), np.ones((2, 2, 2)))}))
 
 
-@pytest.mark.parametrize(
-    ("choice", "kind"),
-    [
-        ({}, "lines"),
-        ({"split": "1d", "system": "h200-nvs4"}, "plans"),
-        ({"gpus": 512}, "plans"),
-        ({"split": "1d", "system": "h200-nvs4", "gpus": 512}, "plans"),
-    ],
-)
+@pytest.mark.parametrize(("choice", "kind"), [
+    ({}, "lines"),
+    ({"split": "1d", "system": "h200-nvs4"}, "plans"), ({"gpus": 512}, "plans"),
+    ({"split": "1d", "system": "h200-nvs4", "gpus": 512}, "plans"),
+])  # fmt: skip
 def test_draw_picks_the_picture_that_the_dimensions_ask_for(sizes, monkeypatch, choice, kind):
     asked = []
     for name in plots.KINDS:

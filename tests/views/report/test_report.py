@@ -203,17 +203,14 @@ def test_a_picture_of_too_many_lines_is_drawn_in_dots(tmp_path, grid, page_of_gr
     assert 'src="data:image/png;base64,' in page_of(tmp_path, grid)
 
 
-@pytest.mark.parametrize(
-    ("ask", "said"),
-    [
-        (lambda data, at: jr.report(data, at / "page.pdf"), "expected a name that ends in .html"),
-        (lambda data, at: jr.report([], at / "page.html"), "a page of 1 to"),
-        (lambda data, at: jr.report([data] * (MOST + 1), at / "page.html"), "a page of 1 to"),
-        (lambda data, at: jr.report(at / "no.nc", at / "page.html"), "no such file"),
-        (lambda data, at: jr.report("rows.csv", at / "page.html"), "a CSV has no units"),
-        (lambda data, at: jr.report(data, at / "no" / "page.html"), "no such directory"),
-    ],
-)
+@pytest.mark.parametrize(("ask", "said"), [
+    (lambda data, at: jr.report(data, at / "page.pdf"), "expected a name that ends in .html"),
+    (lambda data, at: jr.report([], at / "page.html"), "a page of 1 to"),
+    (lambda data, at: jr.report([data] * (MOST + 1), at / "page.html"), "a page of 1 to"),
+    (lambda data, at: jr.report(at / "no.nc", at / "page.html"), "no such file"),
+    (lambda data, at: jr.report("rows.csv", at / "page.html"), "a CSV has no units"),
+    (lambda data, at: jr.report(data, at / "no" / "page.html"), "no such directory"),
+])  # fmt: skip
 def test_bad_input_is_one_line(tmp_path, grid, ask, said):
     with pytest.raises(InputError, match=re.escape(said)):
         ask(grid, tmp_path)

@@ -8,14 +8,11 @@ from jaxroof.views.text.sweep import sweep_sentences
 TIGHT, ROOMY = 60e9, 192e9
 
 
-@pytest.mark.parametrize(
-    ("capacities", "ending"),
-    [
-        ([ROOMY], "at hbm_capacity 192 GB."),
-        ([TIGHT, ROOMY], "at hbm_capacity 192 GB; no other point is feasible."),
-        ([ROOMY, 2 * ROOMY], "times as long."),
-    ],
-)
+@pytest.mark.parametrize(("capacities", "ending"), [
+    ([ROOMY], "at hbm_capacity 192 GB."),
+    ([TIGHT, ROOMY], "at hbm_capacity 192 GB; no other point is feasible."),
+    ([ROOMY, 2 * ROOMY], "times as long."),
+])  # fmt: skip
 def test_a_point_alone_is_compared_with_none(capacities, ending):
     inputs = jr.Inputs(model=jr.model("gpt3-1t"), system=jr.system("b200-nvs8"))
     axes = {"system.hbm_capacity": capacities}
