@@ -246,12 +246,11 @@ def limits_of(
 
 
 class _Way(NamedTuple):
-    """A parameter that is moved to one of its ends, and the cell in which the limit changes."""
+    """A parameter that is moved to one of its ends: where to look, and what binds at the last."""
 
     path: str
-    cell: tuple[float, float]
-    limit: int  # what binds at the end of the cell
-    factors: np.ndarray  # where to look
+    factors: np.ndarray
+    limit: int
 
 
 def limit_turns(
@@ -264,19 +263,23 @@ def limit_turns(
     """
     span, first, signs = float(moved.factor.max()), int(today.argmax()), task.resources.signs
     ways = [
-        _Way(path, (1.0, end), first, _factors(moved, path, end))
+        _Way(path, _factors(moved, path, end), first)
         for path in (str(path) for path in moved.parameter.values if there and str(path) in signs)
         for end in (span, 1.0 / span)
     ]
     for _ in range(PASSES):
-        seen = zip(ways, _tops(task, inputs, moved, ways), strict=True)
-        ways = [_finer(way, tops, first) for way, tops in seen]
-        ways = [way for way in ways if way.limit != first]
+        found = []
+        for way, tops in zip(ways, _tops(task, inputs, moved, ways), strict=True):
+            at = int(np.argmax(tops != first))
+            if tops[at] != first:  # the first cell behind which another limit dominates
+                cell = way.factors[max(at - 1, 0)], way.factors[at]
+                found.append(_Way(way.path, np.geomspace(*cell, POINTS), int(tops[at])))
+        ways = found
     limits = [*task.resources.limits]
     rows = [
         (way.path, factor, factor * float(get_at(inputs, way.path)), limits[way.limit])
-        for way in sorted(ways, key=lambda way: abs(np.log(way.cell[1])))
-        for factor in way.cell[1:]
+        for way in sorted(ways, key=lambda way: abs(np.log(way.factors[-1])))
+        for factor in way.factors[-1:]
     ]
     columns = list(zip(*rows, strict=True)) or [()] * len(TURNS)
     return xr.Dataset(
@@ -285,15 +288,6 @@ def limit_turns(
             for (name, (kind, doc)), column in zip(TURNS.items(), columns, strict=True)
         }
     )
-
-
-def _finer(way: _Way, tops: np.ndarray, first: int) -> _Way:
-    """Return a parameter with the first cell behind which another limit dominates."""
-    if np.all(tops == first):
-        return way
-    at = int(np.argmax(tops != first))
-    cell = way.factors[max(at - 1, 0)], way.factors[at]
-    return _Way(way.path, cell, int(tops[at]), np.geomspace(*cell, POINTS))
 
 
 def _factors(moved: xr.Dataset, path: str, end: float) -> np.ndarray:
