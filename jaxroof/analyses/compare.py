@@ -127,9 +127,11 @@ def compare(
     tokens = {name: float(record.training_tokens) for name, (record, _) in models.items()}
     told = {"options": options, "models": tokens, "without": without}
     texts = {name: json.dumps(value, default=str) for name, value in told.items()}
-    return data.assign(_sooner(data)).assign_attrs(
-        texts, question="compare", title=_title(names, data)
-    )
+    own = json.loads(data.attrs["inputs"])
+    many = np.unique(data["gpus"].values if "gpus" in data.coords else own["gpus"])
+    on = f" on {', '.join(f'{int(size):,}' for size in many)} accelerators"
+    title = f"{', '.join(names)}{on}: the best plan of each"
+    return data.assign(_sooner(data)).assign_attrs(texts, question="compare", title=title)
 
 
 class NoStepTime(NoAnswer):
@@ -183,7 +185,6 @@ def _contenders(
 def _asked(
     of: Estimator, one: Contender, given: Mapping[str, Any], number_format: str | None
 ) -> Question:
-    """Return the checked question on one of the systems."""
     record = _read("system", _system_of, of, one, number_format, given.get("chip"))
     _read("model", of.names["model"], given["model"])
     if of.expand is None:  # no number formats by name, no chips
@@ -248,10 +249,3 @@ def _sooner(data: xr.Dataset) -> dict[str, xr.DataArray]:
     chances = xr.apply_ufunc(chances_of, *fastest, *each)
     said = "Probability that the fastest is sooner than this"
     return {"sooner": chances.assign_attrs(units="1", long_name=said)}
-
-
-def _title(models: Sequence[str], data: xr.Dataset) -> str:
-    of = json.loads(data.attrs["inputs"])
-    sizes = np.unique(data["gpus"].values if "gpus" in data.coords else of["gpus"])
-    on = f" on {', '.join(f'{int(size):,}' for size in sizes)} accelerators"
-    return f"{', '.join(models)}{on}: the best plan of each"

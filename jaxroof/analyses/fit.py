@@ -135,14 +135,18 @@ def fit(
 
 def _attributes(answered: SoftwareAnswer) -> dict[str, str]:
     """Return the question and what it leaves open, in JSON."""
-    asked = answered.asked
+    asked, choices = answered.asked, _choices(answered.asked)
     plan = vars(asked.step.plan)  # what costs time, or what some codes refuse, is a warning
     numbers = {path: float(value) for path, _, value in leaves(asked.inputs)}
     hangs_on = turns(asked, answered.memory, _others(asked)) if answered.of_today else []
     told = {
         "inputs": {path: n for path, n in numbers.items() if not path.startswith(APART)},
-        "recipe": _choices(asked),
-        "assumed": _assumed(asked),
+        "recipe": choices,
+        "assumed": {
+            name: choices[name] if name in choices else float(get_at(asked.inputs, path_of(name)))
+            for name in _open(asked, ASSUMED)
+            if name != "schedule" or asked.step.plan.pipeline != 1.0
+        },
         "hangs_on": hangs_on,
         "warnings": [rule.words for rule in WARNINGS if not bool(rule.allows(asked.inputs, plan))],
         "versions": versions(),
@@ -229,17 +233,6 @@ def _open(asked: Question, names: tuple[str, ...]) -> list[str]:
     routes = asked.inputs.model.experts > 0.0
     here = [name for name in names if routes or name not in OF_EXPERTS]
     return [name for name in here if not {name, path_of(name)} & asked.given]
-
-
-def _assumed(asked: Question) -> dict[str, Any]:
-    """Return what the question leaves open, with the values taken."""
-    choices = _choices(asked)
-    one = asked.step.plan.pipeline == 1.0
-    return {
-        name: choices[name] if name in choices else float(get_at(asked.inputs, path_of(name)))
-        for name in _open(asked, ASSUMED)
-        if name != "schedule" or not one
-    }
 
 
 def _others(asked: Question) -> Iterator[tuple[str, str, StageMemory]]:

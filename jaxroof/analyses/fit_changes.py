@@ -164,7 +164,6 @@ def _cheapest(one: Change) -> tuple[float, float, int]:
 
 
 def _of_each_kind(changes: Iterable[Change], order: Any = _cheapest) -> list[Change]:
-    """Return the first change of each kind, in order."""
     found: dict[frozenset[str], Change] = {}
     for one in sorted(changes, key=order):
         found.setdefault(one.kinds, one)
@@ -301,7 +300,6 @@ def at_once(inputs: TrainingInputs, exchanges: bool = True) -> np.ndarray:
 def _singles(
     inputs: TrainingInputs, own: Mapping[str, float], exchanges: bool
 ) -> Iterator[dict[str, float]]:
-    """Yield what single changes set."""
     other = {"plan.exchange": 1.0 - own["plan.exchange"]} if exchanges else {}
     if own["plan.context"] > 1.0 and other:
         yield other

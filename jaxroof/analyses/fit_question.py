@@ -199,7 +199,12 @@ def recomputation(
             raise refusal("plan: rc", f"expected whole numbers from 0 to 2, given {shown(value)}")
     if SELECTIVE in given and named is not None:
         raise refusal(SELECTIVE, "given twice, as modules too; expected it once")
-    modules = frozenset() if named is None else listed_modules(named)
+    members = {member.value: member for member in Module}
+    names = [getattr(item, "value", item) for item in _listed(() if named is None else named)]
+    for name in names:
+        if name not in members:
+            raise unknown("modules", name, "module of a layer", members)
+    modules = frozenset(members[name] for name in names)
     if named is None and level == 1.0 and (not word or SELECTIVE in given):
         chosen = {k: given[k] for k in (SELECTIVE, "attention_kernel") if k in given}
         modules = modules_of(choose(TrainingRecipe(), chosen))
@@ -211,16 +216,6 @@ def recomputation(
         raise refusal("recompute", f"{text} modules={Module.CORE_ATTENTION.value}")
     own = (LEVEL, SELECTIVE, "modules")
     return level, modules, {name: value for name, value in given.items() if name not in own}
-
-
-def listed_modules(value: Any) -> frozenset[Module]:
-    """Return modules that are given as a list, or as a text such as ``core_attn,mlp``."""
-    members = {member.value: member for member in Module}
-    names = [item.value if isinstance(item, enum.Enum) else item for item in _listed(value)]
-    for name in names:
-        if name not in members:
-            raise unknown("modules", name, "module of a layer", members)
-    return frozenset(members[name] for name in names)
 
 
 def _listed(value: Any) -> list[Any]:
@@ -239,18 +234,14 @@ def _division(split: Any, inputs: TrainingInputs) -> Any:
     found: list[int] = []
     for item in _listed(split):
         times, _, each = str(item).rpartition("x")
-        found += [_whole(each)] * (_whole(times) if times else 1)
+        counts = [parse(text, "1", "layer_split") for text in (times or "1", each)]
+        if any(one != int(one) or not 0 <= one <= 1e6 for one in counts):
+            expected = "expected whole numbers of layers, such as 7,14x8,7, or even"
+            raise refusal("layer_split", f"{expected}, given {shown(str(item).strip())}")
+        found += [int(counts[1])] * int(counts[0])
         if len(found) > inputs.model.layers:
             break
     return tuple(found)
-
-
-def _whole(text: str) -> int:
-    value = parse(text, "1", "layer_split")
-    if value != int(value) or not 0 <= value <= 1e6:
-        expected = "expected whole numbers of layers, such as 7,14x8,7, or even"
-        raise refusal("layer_split", f"{expected}, given {shown(text.strip())}")
-    return int(value)
 
 
 # ---- Under named software ------------------------------------------------------------------------

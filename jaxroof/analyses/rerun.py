@@ -162,7 +162,6 @@ def _legal_plans(data: xr.Dataset, asked: Asked) -> xr.Dataset:
 
 
 def _plans(estimator: Estimator, data: xr.Dataset) -> list[tuple[int, ...]]:
-    """Return the fields of every plan of a Dataset."""
     columns = (data[field].values.tolist() for field in estimator.plan_fields)
     return list(zip(*columns, strict=True))
 
@@ -186,6 +185,11 @@ ANSWERS: dict[str, Callable[[xr.Dataset, Asked], xr.Dataset]] = {
 def compare(then: xr.Dataset, now: xr.Dataset) -> Rerun:
     """Return how the results of two Datasets differ, result by result."""
     both = [str(name) for name in then.data_vars if name in now.data_vars]
+    try:
+        written, today = dict(json.loads(str(then.attrs.get("versions", "{}")))), versions()
+        changed = {n: (str(v), today[n]) for n, v in written.items() if today.get(n, v) != v}
+    except (ValueError, TypeError, RecursionError):
+        changed = {}
     differences = [one for name in both if (one := _difference(then[name], now[name])) is not None]
     return Rerun(
         again=now,
@@ -193,7 +197,7 @@ def compare(then: xr.Dataset, now: xr.Dataset) -> Rerun:
         points=sum(then[name].size for name in both),
         differences=tuple(sorted(differences, key=lambda one: -one.largest)),
         not_again=tuple(str(name) for name in then.data_vars if name not in now.data_vars),
-        versions=_changed(str(then.attrs.get("versions", "{}"))),
+        versions=changed,
     )
 
 
@@ -225,12 +229,3 @@ def _relative(old: np.ndarray, new: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         apart = np.abs(new.astype(float) - old) / np.abs(old)
     return np.where(np.isfinite(apart), apart, np.inf)
-
-
-def _changed(written: str) -> dict[str, tuple[str, str]]:
-    """Return the versions of packages that are not those of now."""
-    try:
-        then, now = dict(json.loads(written)), versions()
-    except (ValueError, TypeError, RecursionError):
-        return {}
-    return {name: (str(v), now[name]) for name, v in then.items() if now.get(name, v) != v}

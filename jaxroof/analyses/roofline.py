@@ -173,7 +173,6 @@ def _machine(name: str, dtypes: Sequence[str], number_format: str | None, on_vec
 
 
 def _joined(parts: Mapping[str, xr.Dataset]) -> xr.Dataset:
-    """Concatenate the results of several cases over a dimension of their names."""
     names, each = [*parts], [*parts.values()]
     if len(parts) == 1:
         return each[0].assign_coords({roofs.CASE: names[0]} if names[0] else {})
@@ -342,24 +341,16 @@ def read_sweep(estimator: Estimator, text: str) -> dict[str, np.ndarray]:
     low, high = (_number(part, field, where) for part in parts[:2])
     if not 0 < low < high:
         raise refusal(where, f"expected FROM above 0 and below TO, given {ends}")
-    several = len(parts) == 3
-    values = np.geomspace(low, high, _count(parts[2], where)) if several else _doubling(low, high)
+    if len(parts) == 3:
+        most, count = BOUNDS["points"], parse(parts[2], "1", where)
+        if count != int(count) or not 2 <= count <= most:
+            raise refusal(where, f"expected a count from 2 to {most:,}, given {shown(parts[2])}")
+        values = np.geomspace(low, high, int(count))
+    else:
+        doublings = math.log2(high / low)
+        each = max(1, round(POINTS / max(doublings, 1.0)))  # points per doubling
+        steps = np.arange(math.ceil(doublings * each - 1e-9)) / each
+        values = np.append(low * 2.0**steps, high)
     plain = field.metadata["symbol"] != "" and unit not in roofs.PHYSICAL  # a size, not a factor
     counted = field.metadata["whole"] or (plain and low % 1 == high % 1 == 0)
     return {path: np.unique(np.round(values)) if counted else values}
-
-
-def _doubling(low: float, high: float) -> np.ndarray:
-    """Return values in equal ratios that include every doubling of the first, and the last."""
-    doublings = math.log2(high / low)
-    each = max(1, round(POINTS / max(doublings, 1.0)))  # points per doubling
-    steps = np.arange(math.ceil(doublings * each - 1e-9)) / each
-    return np.append(low * 2.0**steps, high)
-
-
-def _count(text: str, where: str) -> int:
-    value = parse(text, "1", where)
-    if value != int(value) or not 2 <= value <= BOUNDS["points"]:
-        said = f"expected a count from 2 to {BOUNDS['points']:,}, given {shown(text)}"
-        raise refusal(where, said)
-    return int(value)

@@ -205,7 +205,6 @@ def _lean(machine: OneMachine, best: xr.Dataset) -> Whole:
 
 
 def _of_layers(machine: OneMachine, plans: xr.Dataset) -> dict[str, xr.Variable]:
-    """Return the parts of one layer of some plans."""
     question, size = machine.question, plans.sizes["plan"]
     fields = {field: plans[field].values for field in training.plan_fields}
     asked = with_named_absences(with_plans(training, question.inputs, fields))

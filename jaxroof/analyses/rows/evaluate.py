@@ -153,7 +153,6 @@ def evaluate_rows(
 
 
 def _plain(column: Any) -> Cells:
-    """Return a column of a frame as numbers or as texts."""
     if column.dtype.kind in "iuf":
         return np.asarray(column, np.float64)
     return ["" if v is None or v != v else str(v) for v in column.tolist()]
@@ -232,7 +231,6 @@ def evaluate_file(
 
 
 def _check_output(output: Path, path: Path) -> None:
-    """Check, before any work, that a file of rows can be written."""
     name = os.fspath(output)
     if pathlib.Path(output).suffix != ".csv":
         raise refusal(name, "rows are written as CSV; expected a name that ends in .csv")
@@ -249,7 +247,6 @@ def _tables(file: RowFile) -> Iterator[Table]:
 
 
 def _count(done: RowsWritten, answers: RowResults) -> None:
-    """Add a chunk's results to the outcome of a file."""
     about = answers.chunk.about
     faults = about.faults
     if faults and not done.first:
