@@ -138,7 +138,6 @@ def _attributes(answered: SoftwareAnswer) -> dict[str, str]:
     asked, choices = answered.asked, _choices(answered.asked)
     plan = vars(asked.step.plan)  # what costs time, or what some codes refuse, is a warning
     numbers = {path: float(value) for path, _, value in leaves(asked.inputs)}
-    hangs_on = turns(asked, answered.memory, _others(asked)) if answered.of_today else []
     told = {
         "inputs": {path: n for path, n in numbers.items() if not path.startswith(APART)},
         "recipe": choices,
@@ -147,7 +146,7 @@ def _attributes(answered: SoftwareAnswer) -> dict[str, str]:
             for name in _open(asked, ASSUMED)
             if name != "schedule" or asked.step.plan.pipeline != 1.0
         },
-        "hangs_on": hangs_on,
+        "hangs_on": turns(asked, answered.memory, _others(asked)),
         "warnings": [rule.words for rule in WARNINGS if not bool(rule.allows(asked.inputs, plan))],
         "versions": versions(),
     }
