@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from jaxroof import catalog
-from jaxroof.app.fields import (
+from jaxroof.app.plans import ASSUMED
+from jaxroof.app.question import (
     MAIN,
     MAPPED,
     MARGINS,
@@ -16,14 +17,16 @@ from jaxroof.app.fields import (
     TOKENS,
     USABLE,
     Number,
+    asked,
+    model_of,
     number_of,
+    numbers,
     of_machine,
     sizes,
     texts,
+    unchanged,
     words_of,
 )
-from jaxroof.app.plans import ASSUMED
-from jaxroof.app.question import asked, model_of, numbers, unchanged
 from jaxroof.app.state import (
     CHOICE,
     FIELDS,
@@ -109,7 +112,7 @@ def can_be_shown(state: State) -> State:
 
     Raises: InputError for a model, a number or a choice that is none.
     """
-    asked(dataclasses.replace(checked(state), where=""))
+    asked(dataclasses.replace(checked(state), where="", gpus=1, batch=1))
     check_numbers(state)
     return state
 
@@ -134,7 +137,7 @@ def _field(kind: str, name: str, label: str, help: str = "", **more: Any) -> Fie
 
 
 def _replaced(state: State, **fields: Any) -> State:
-    return checked(dataclasses.replace(state, **fields))
+    return can_be_shown(dataclasses.replace(state, **fields))
 
 
 def _select(
@@ -262,30 +265,25 @@ def _choice(state: State, name: str, help: str = "") -> Control:
 def _kept(state: State, gone: Callable[[str], bool], **fields: Any) -> State:
     """Return a state with another model or system, whose numbers are its own."""
     kept = tuple(one for one in state.changes if not gone(one[0]))
-    return dataclasses.replace(state, changes=kept, **fields)
+    if _silent(fields.get("own_model")):
+        kept += ((SEQUENCE, ASSUMED_SEQUENCE),)
+    return _replaced(state, changes=kept, **fields)
 
 
 def _what(state: State) -> list[Control]:
-    own = state.own_model
-
-    def take(name: str | None, file: Upload | None = None) -> State:
-        chosen = {"model": name or state.model, "own_model": file}
-        found = _kept(state, lambda path: path.startswith("model."), **chosen)
-        if _silent(file):
-            found = with_change(found, SEQUENCE, ASSUMED_SEQUENCE)
-        return can_be_shown(found)
+    def take(name: str, file: Upload | None = None) -> State:
+        return _kept(state, lambda path: path.startswith("model."), model=name, own_model=file)
 
     return [
-        _named(state, "model", own, catalog.names(MODELS), take),
-        _drop("own_model", "config.json or .toml", ".json,.toml", lambda file: take(None, file)),
+        _named(state, "model", state.own_model, catalog.names(MODELS), take),
+        _drop(
+            "own_model", "config.json or .toml", ".json,.toml", lambda file: take(state.model, file)
+        ),
         _size(state, "batch"),
         _moved(state, SEQUENCE),
         _moved(state, TOKENS),
-        _select(  # a chip may lack the format
-            state, "precision", "Number format", PRECISIONS,
-            lambda value: can_be_shown(dataclasses.replace(state, precision=value)),
-        ),
-    ]  # fmt: skip
+        _select(state, "precision", "Number format", PRECISIONS),
+    ]
 
 
 def _where(state: State) -> list[Control]:
@@ -294,13 +292,13 @@ def _where(state: State) -> list[Control]:
         entry = catalog.describe("systems", state.system)
         help = f"{entry['title']}. Numbers: {entry['source']}."
 
-    def take(name: str | None, file: Upload | None = None) -> State:
-        chosen = {"system": name or state.system, "own_system": file}
-        return can_be_shown(_kept(state, of_machine, precision=START.precision, **chosen))
+    def take(name: str, file: Upload | None = None) -> State:
+        own = {"precision": START.precision, "own_system": file}
+        return _kept(state, of_machine, system=name, **own)
 
     return [
         _named(state, "system", own, systems(), take, help),
-        _drop("own_system", ".toml", ".toml", lambda file: take(None, file)),
+        _drop("own_system", ".toml", ".toml", lambda file: take(state.system, file)),
         _size(state, "gpus"),
         *(_moved(state, path) for path in MAIN if path in numbers_of(state)),
         Control(

@@ -15,8 +15,8 @@ from jaxroof.app import plans
 from jaxroof.app.controls import applied, at_place, numbers_of
 from jaxroof.app.figures import WHOLE, Bars, step_parts
 from jaxroof.app.html import alert, paragraph, said_in
-from jaxroof.app.opened import opened
 from jaxroof.app.question import asked, numbers
+from jaxroof.app.serve import opened
 from jaxroof.app.state import START, State, Upload, with_change, with_choice
 from jaxroof.app.tabs import Shown, binds, compare, memory, schedule, share
 from jaxroof.app.tabs import map as maps
@@ -121,16 +121,6 @@ def test_the_words_say_the_numbers(state):
     assert all(f"{head_of(data, f)} {said_of(best, f)}" in said.plan for f in told)
 
 
-def test_what_cannot_be_answered_is_a_line():
-    for state in (
-        dataclasses.replace(SMALL, gpus=13),
-        dataclasses.replace(SMALL, model="llama3.1-405b", gpus=8),
-    ):
-        with pytest.raises(InputError) as refused:
-            plans.best_plans(state)
-        assert "\n" not in str(refused.value)
-
-
 def test_the_stairs_pass_through_today():
     data, steps = plans.best_plans(SMALL), memory.stairs(asked(SMALL))
     today = steps.step_time.values[steps.place.values == 0]
@@ -219,13 +209,10 @@ def test_schedules_are_those_of_the_library_and_the_timeline_ends_with_the_step(
     assert drawn.step == pytest.approx(time, rel=1e-9)
 
 
-def test_a_timeline_of_too_many_visits_is_refused_before_it_is_made(monkeypatch):
+def test_a_timeline_of_too_many_visits_or_of_no_stages_is_refused(monkeypatch):
     monkeypatch.setattr(schedule, "VISITS", 10)
     with pytest.raises(InputError, match="visits of stages"):
         schedule.timeline(asked(PIPED), plans.best_plans(PIPED), "1f1b")
-
-
-def test_a_plan_without_a_pipeline_has_no_schedule():
     flat = dataclasses.replace(SMALL, where="pp=1")
     with pytest.raises(InputError, match="no pipeline"):
         schedule.schedules(asked(flat), plans.best_plans(flat))
@@ -303,6 +290,7 @@ def test_the_page_names_its_controls_and_no_option_of_the_shell():
     for state in UNANSWERED:
         with pytest.raises(InputError) as refused:
             plans.best_plans(state)
+        assert "\n" not in str(refused.value)
         said.append(alert(str(refused.value)))
     for typed in MINE:
         data, wrong = with_mine(dataclasses.replace(SMALL, mine=typed, where="pp<=2"))

@@ -16,9 +16,8 @@ from tornado.escape import parse_qs_bytes
 from jaxroof.app.controls import question_form
 from jaxroof.app.html import alert
 from jaxroof.app.live import OURS, attempted
-from jaxroof.app.opened import opening
 from jaxroof.app.plans import best_plans
-from jaxroof.app.serve import pairs_of
+from jaxroof.app.serve import opening, pairs_of
 from jaxroof.app.state import START, to_link
 
 FEW = 64  # GPUs on which a question is asked too

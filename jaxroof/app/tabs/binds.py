@@ -7,9 +7,9 @@ import panel as pn
 from bokeh.models import ColumnDataSource, FactorRange, HoverTool, Span
 
 from jaxroof.analyses.result_metadata import resources_of
-from jaxroof.app.fields import words_of
 from jaxroof.app.figures import BAR, INK, framed, plot
 from jaxroof.app.html import legend, paragraph, table, text
+from jaxroof.app.question import words_of
 from jaxroof.app.tabs import Shown, View
 from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.engine.sensitivity.elasticities import elasticities

@@ -10,11 +10,10 @@ import xarray as xr
 
 from jaxroof.analyses.result_metadata import head_of, label_of, said_of
 from jaxroof.app.controls import numbers_of
-from jaxroof.app.fields import MAIN, of_machine, shown, words_of
 from jaxroof.app.figures import WHOLE, Bars, framed, time_parts
 from jaxroof.app.html import alert, legend, paragraph, table, text
 from jaxroof.app.plans import TOP, best_plans, figures_of_merit, names
-from jaxroof.app.question import asked, numbers
+from jaxroof.app.question import MAIN, asked, numbers, of_machine, shown, words_of
 from jaxroof.app.state import State
 from jaxroof.app.tabs import Shown, View
 from jaxroof.engine.search.plan_text import parse_plan

@@ -19,12 +19,11 @@ from bokeh.models import (
 from bokeh.palettes import Viridis256
 
 from jaxroof.app.controls import fields_for_map, numbers_of
-from jaxroof.app.fields import DOMAINS, SIZES, SPAN, Number, of_machine, words_of
-from jaxroof.app.fields import shown as shown_value
 from jaxroof.app.figures import INK, NUMBER, columns, framed, plot, round_numbers
 from jaxroof.app.html import paragraph, text
 from jaxroof.app.plans import names
-from jaxroof.app.question import numbers
+from jaxroof.app.question import DOMAINS, SIZES, SPAN, Number, numbers, of_machine, words_of
+from jaxroof.app.question import shown as shown_value
 from jaxroof.app.tabs import Shown, View
 from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.engine.search.search import search

@@ -31,13 +31,12 @@ def command(file: str | None, port: int, address: str) -> int:
     FILE is a sweep file whose question the page starts with.
     """
     try:
-        from jaxroof.app.serve import LOOPBACK, serve
+        from jaxroof.app.serve import LOOPBACK, opened, serve
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in NEEDED:
             raise
         what = f"app: {error.name} is not installed"
         raise InputError(f"{what}; expected the extra: pip install 'jaxroof[app]'") from None
-    from jaxroof.app.opened import opened
     from jaxroof.app.state import START, to_link
     from jaxroof.cli.deliver import console, print_text
     from jaxroof.cli.process import outlive_connections
