@@ -29,6 +29,8 @@ SLOW = (  # recipes whose programs are long, each beside a like one that is held
     ("pipeline", "distir-a-cold"),
     ("pipeline", "distir-a-real"),
     ("pipeline", "physical"),
+    ("published", "1d", "unfused"),
+    ("published", "1d", "recompute"),
     ("training",),  # beside stage_memory; its own laws are in estimators/training/test_step.py
 )
 DEFAULT_ALONE = (  # estimators of which the default recipe alone is held to the laws daily

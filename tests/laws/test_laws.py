@@ -129,8 +129,7 @@ SEARCHES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # axes, options
 
 
 COMPILED = (  # of which a fold is compiled daily too, one a role that an axis may have
-    *("machines and capacities", "best splits", "best plans", "cluster sizes"),
-    *("size and capacity together", "throughput"),
+    *("machines and capacities", "best plans", "cluster sizes", "size and capacity together"),
 )
 
 
