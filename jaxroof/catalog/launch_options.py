@@ -23,16 +23,18 @@ TYPICAL: Mapping[str, Value] = {
     "exchange": 1,
     "schedule": "1f1b",
 }  # and 0 otherwise
-BESIDE = ("global_batch", "sequence", "schedule", "stage_layers")
+BESIDE = ("global_batch", "sequence", "schedule", "stage_layers", "layout")
+SEVERAL = ("data", "zero_stage")  # fields of which several options say a part
 NEEDS = {"exchange": "context", "sequence_parallel": "tensor", "expert_tensor": "experts"}
 
 
 class Launch(NamedTuple):
-    """A plan as options of a software, and what no option of it says."""
+    """A plan as options of a software, what no option of it says, and what it can run instead."""
 
     title: str
     options: tuple[str, ...]  # as they are typed, one each
     unsaid: tuple[str, ...]  # "interleave 4": fields without an option
+    able: tuple[tuple[str, str], ...]  # of such fields: ("interleave", "=1"), a rule on plans
 
 
 class ReadLaunch(NamedTuple):
@@ -69,11 +71,13 @@ def launch_options(
     schedule: str = "1f1b",
     modules: Sequence[str] = (),
     layers_of_chunks: Sequence[float] = (),
+    mtp_layers: float = 0,
 ) -> Launch:
     """Return a plan of ``training`` as options of a software, one of ``launchers()``.
 
     Arguments: ``plan`` has the fields of a TrainingPlan; ``modules`` are the parts of a layer that
-    selective recomputation computes again, ``layers_of_chunks`` the layers of every virtual stage.
+    selective recomputation computes again, ``layers_of_chunks`` the layers of every virtual stage,
+    ``mtp_layers`` those of multi-token prediction, which the last stage has.
 
     >>> plan = {"data": 8, "tensor": 8, "sequence_parallel": 1, "microbatch": 1, "zero_stage": 1}
     >>> " ".join(launch_options("megatron", plan, global_batch=64, sequence=8192).options[:3])
@@ -83,6 +87,7 @@ def launch_options(
     whole = {**dict.fromkeys(DEGREES, 1.0), "exchange": 1.0, "experts": experts, **plan}
     chunks = [float(layers) for layers in layers_of_chunks]
     ends = _only_ends_have_fewer(chunks)
+    uneven = len({*chunks}) > 1 and not ends
     interleaved = schedule == "1f1b" and whole["interleave"] > 1
     said: dict[str, Value] = {
         **whole,
@@ -93,31 +98,77 @@ def launch_options(
         "modules": " ".join(modules),
         "ends_count_as_layers": float(ends),
         "stage_layers": chunks[0] if len({*chunks}) == 1 else 0,
+        "uneven": float(uneven),
+        "layout": _layout(chunks, mtp_layers) if uneven else "",
     }
-    typed, written = [], set()
+    typed: list[str] = []
+    written: set[str] = set()
     for option in about["options"]:
         word = _word(option, said.get(option["field"], 0))
         if word is not None and not option.get("read_only") and _counts(option, said):
             line = about["style"].format(name=option["name"], value=word).strip()
-            typed.append(" ".join(filter(None, (line, option.get("beside")))))
+            typed += filter(None, (line, option.get("beside")))
             written.add(option["field"])
     if name != "torchtitan":
         written.add("data")  # follows from the number of processes
-    if "stage_layers" in written:
+    if written & {"stage_layers", "layout"}:
         written.add("interleave")
     absent = _absent(name)
-    unsaid = [
-        f"{field.replace('_', ' ')} {value if isinstance(value, str) else format(value, 'g')}"
+    fields = [
+        field
         for field in (*PLAN, "exchange", "schedule")
         if field not in written
         and _matters(field, said)
-        and (value := said.get(field, 0)) not in (absent.get(field, 0), "interleaved")
+        and said.get(field, 0) not in (absent.get(field, 0), "interleaved")
     ]
-    if len({*chunks}) > 1 and not (ends and "ends_count_as_layers" in written):
+    unsaid = [f"{field.replace('_', ' ')} {_plainly(said.get(field, 0))}" for field in fields]
+    if len({*chunks}) > 1 and not written & {"ends_count_as_layers" if ends else "layout"}:
         runs = [(layers, len([*run])) for layers, run in itertools.groupby(chunks)]
         parts = [f"{many} x {layers:g}" if many > 1 else f"{layers:g}" for layers, many in runs]
         unsaid.append(f"layers of the chunks of stages {', '.join(parts)}")
-    return Launch(about["title"], tuple(typed), tuple(unsaid))
+    rules = [
+        (field, _able(about, field, absent)) for field in fields if field in (*PLAN, "exchange")
+    ]
+    return Launch(about["title"], tuple(typed), tuple(unsaid), tuple(rules))
+
+
+def _plainly(value: Value) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def _able(about: Mapping[str, Any], field: str, absent: Mapping[str, Any]) -> str:
+    """Return the rule that keeps a field to what options say: ``>=2``, or the one value it has."""
+    values = {
+        v for o in about["options"] if o["field"] == field for v in o.get("values", {}).values()
+    }
+    return f">={min(values)}" if values else f"={absent.get(field, 0)}"
+
+
+def _layout(chunks: Sequence[float], mtp_layers: float) -> str:
+    """Return the layers of virtual stages as Megatron-Core writes them: ``Et*3|(t*2|)*29mL``.
+
+    >>> _layout([3, *[2] * 29, 0], 1)
+    'Et*3|(t*2|)*29mL'
+    """
+
+    def layers(count: float) -> str:
+        return "" if not count else "t" if count == 1 else f"t*{count:g}"
+
+    runs = [(count, len([*run])) for count, run in itertools.groupby(chunks[1:-1])]
+    inner = "".join(
+        f"({layers(count)}|)*{many}" if many > 1 else f"{layers(count)}|" for count, many in runs
+    )
+    return f"E{layers(chunks[0])}|{inner}{layers(chunks[-1])}{'m' * int(mtp_layers)}L"
+
+
+def _stages(layout: str) -> int:
+    """Return how many virtual stages a layout has.
+
+    >>> _stages("Et*3|(tt|)*29,m|L")
+    32
+    """
+    repeated = re.sub(r"\(([^()]*)\)\*(\d+)", lambda each: each[1] * int(each[2]), layout)
+    return repeated.count("|") + 1
 
 
 def _only_ends_have_fewer(chunks: Sequence[float]) -> bool:
@@ -141,7 +192,9 @@ def _word(option: Mapping[str, Any], value: Value) -> str | None:
         typed = [word for word, meant in option["values"].items() if meant == value]
         return typed[0] if typed else None
     if option.get("list"):
-        return "[" + ",".join(str(value).split()) + "]"
+        return shlex.quote("[" + ",".join(str(value).split()) + "]")
+    if option["field"] == "layout":
+        return shlex.quote(str(value))
     return value if isinstance(value, str) else f"{value:g}" if value < 1e6 else str(int(value))
 
 
@@ -188,13 +241,20 @@ def read_launch(where: str, text: str) -> ReadLaunch:
     said: dict[str, Value] = {}
     for option in about["options"]:
         field, plain = option["field"], _plain(option["name"])
-        if plain not in pairs or field in said:
+        if plain not in pairs or (field in said and field not in SEVERAL):
             continue
         if field == "microbatch" and not _counts(option, {**absent, **said}):
             continue  # torchtitan: the batch of a replica, where a pipeline divides it
         found = _meant(where, *pairs[plain], option)
-        if found != -1:  # as many as are left
-            said[field] = found
+        if field == "data":  # shards times replicas; -1: as many as are left
+            if said.get(field, 1) == 1 and found not in (1, -1):
+                said.update(option.get("alone", {}))
+            found = -1 if -1 in (found, said.get(field)) else int(found) * int(said.get(field, 1))
+        if field == "zero_stage":  # a distributed optimizer is said beside what shards more
+            found = max(int(found), int(said.get(field, 0)))
+        said[field] = found
+    if said.get("data") == -1:
+        del said["data"]
     able = {option["field"] for option in about["options"]} | {*about.get("absent", ())}
     open_ = {"data", "microbatch", *said}
     return ReadLaunch(
@@ -211,7 +271,7 @@ def read_launch(where: str, text: str) -> ReadLaunch:
 
 def _meant(where: str, name: str, value: str | None, option: Mapping[str, Any]) -> Value:
     values = option.get("values")
-    if values is None and (option.get("list") or option["field"] == "modules"):
+    if values is None and (option.get("list") or option["field"] in ("modules", "layout")):
         return value or ""
     if values is not None:
         if "" in values:
@@ -297,6 +357,8 @@ def settings_of(
             words = field.replace("_", " ")
             raise InputError(f"{where}: {words} {said}, but asked for {value:g}; expected the same")
     plan = {**found.absent, **found.plan}
+    if layout := str(found.beside.get("layout", "")):
+        plan["interleave"] = max(1, _stages(layout) // plan.get("pipeline", 1))
     if stage_layers := float(found.beside.get("stage_layers", 0)):
         plan["interleave"] = max(1, round(layers / plan.get("pipeline", 1) / stage_layers))
     return plan

@@ -109,6 +109,10 @@ def launched(text: str, settings: Mapping[str, Any]) -> str:
     with contextlib.suppress(OSError, ValueError):
         text = path.read_text(encoding="utf-8") if path.is_file() else text
     if not is_launch(text):
+        if path.suffix in (".sh", ".toml", ".json", ".yaml", ".txt") or path.is_dir():
+            raise refusal(
+                f"--mine: {text}", "no file of launch options; expected such, or tp=8,pp=4"
+            )
         return text
     _, inputs, _, _ = ask(training, settings=settings)
     given = {"global_batch": inputs.global_batch, "sequence": inputs.model.sequence}

@@ -62,7 +62,7 @@ def test_a_line_for_megatron():
     ("torchtitan", {}, "zero stage 1"),
     ("deepspeed", {}, "interleave 5"),
     ("deepspeed", {}, "context 2"),
-    ("megatron", {"layers": (3, *[4] * 18, 2)}, "layers of the chunks of stages 3, 18 x 4, 2"),
+    ("nemo", {"layers": (3, *[4] * 18, 2)}, "layers of the chunks of stages 3, 18 x 4, 2"),
 ])  # fmt: skip
 def test_a_field_without_an_option_is_said(name, more, unsaid):
     assert unsaid in written(name, **more)[1].unsaid
@@ -72,6 +72,30 @@ def test_embedding_and_loss_as_layers_are_options_where_there_are_some():
     layers = (3, *[4] * 18, 3)
     assert "--account-for-loss-in-pipeline-split" in written("megatron", layers)[1].options
     assert any("chunks" in line for line in written("torchtitan", layers)[1].unsaid)
+
+
+def test_uneven_stages_are_a_layout_and_what_it_can_run_is_a_rule():
+    _, launch = written("megatron", (3, *[4] * 18, 2), mtp_layers=1)
+    layout = "--pipeline-model-parallel-layout 'Et*3|(t*4|)*18t*2mL'"
+    assert layout in launch.options
+    assert launch.unsaid == ()
+    found = read_launch("--mine", f"--pipeline-model-parallel-size 4 {layout}")
+    assert settings_of("--mine", found, 77, {})["interleave"] == 5
+    assert ("zero_stage", ">=2") in written("torchtitan")[1].able
+    assert ("interleave", "=1") in written("deepspeed")[1].able
+
+
+@pytest.mark.parametrize(
+    ("replicas", "shards", "data", "zero"),
+    [("1", "-1", None, 3), ("4", "16", 64, 3), ("8", "1", 8, 0), ("1", "8", 8, 3)],
+)
+def test_shards_and_replicas_of_torchtitan_multiply(replicas, shards, data, zero):
+    text = (
+        f"[parallelism]\ndata_parallel_replicate_degree = {replicas}\n"
+        f"data_parallel_shard_degree = {shards}\ntensor_parallel_degree = 2"
+    )
+    found = settings_of("--mine", read_launch("--mine", text), 80, {})
+    assert (found.get("data"), found["zero_stage"], found["tensor"]) == (data, zero, 2)
 
 
 SCRIPT = """

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import xarray as xr
 
+from jaxroof.analyses.result_metadata import head_of
 from jaxroof.catalog.launch_options import Launch, launch_options
 from jaxroof.errors import listing
 from jaxroof.estimators.training.recipe import Module, modules_of
@@ -29,6 +30,9 @@ def launch_said(data: xr.Dataset) -> Iterator[Said]:
     yield from usual(f"As options of {launch.title}:")
     yield from quiet("\n".join([*lines, line]))
     without = f"No option of it says: {listing(list(launch.unsaid))}."
+    rules = ",".join(f"{head_of(data, field)}{rule}" for field, rule in launch.able)
+    if rules:
+        without += f" What it can run is ranked with --where '{rules}'."
     yield from usual(without if launch.unsaid else "")
 
 
@@ -55,6 +59,7 @@ def launch_of(data: xr.Dataset, name: str) -> Launch:
         schedule=recipe.schedule.value,
         modules=sorted(module.value for module in modules),
         layers_of_chunks=layers,
+        mtp_layers=float(model.mtp_layers),
     )
 
 
