@@ -15,6 +15,7 @@ from jaxroof.views.text.interval import HIGH, LOW, TRILLION
 from jaxroof.views.text.interval import PATHS as TOKENS
 from jaxroof.views.text.margin import margin_of
 from jaxroof.views.text.plan import plan_sentence, stages_sentence, used_fields, usual_words
+from jaxroof.views.text.ranked import parts_sentence
 
 TOP = 8  # plans of the table
 ASSUMED = TRILLION  # tokens of a training, where a model does not say how many it was trained on
@@ -50,7 +51,7 @@ def headline(data: xr.Dataset) -> Headline:
     """Return the answer in the sentences of ``jaxroof search``."""
     best = data.isel(plan=0)
     what, _, rest = words.answer_sentence(data).partition(". ")
-    why = [words.parts_sentence(data), stages_sentence(best)]
+    why = [parts_sentence(best), stages_sentence(best)]
     what = f"{what.removesuffix('.')}."
     return Headline(what, rest, plan_sentence(best), " ".join(filter(None, why)))
 

@@ -24,8 +24,8 @@ from jaxroof.app.tabs.compare import mine, with_mine
 from jaxroof.errors import InputError
 from jaxroof.views.answers import answer
 from jaxroof.views.plots import style
-from jaxroof.views.text.fastest_plans import own_sentence
 from jaxroof.views.text.plan import shown_fields
+from jaxroof.views.text.ranked import own_sentence
 
 CONFIGS = pathlib.Path(__file__).parents[1] / "catalog" / "huggingface"
 SMALL = dataclasses.replace(START, model="llama3-8b", gpus=16, batch=64)

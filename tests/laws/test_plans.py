@@ -18,9 +18,9 @@ from jaxroof.estimators.training.plans import splits
 from jaxroof.estimators.training.recipe import EXCHANGES, TrainingRecipe
 from jaxroof.estimators.training.step import training
 from jaxroof.settings import choose
-from jaxroof.views.text.fastest_plans import own_sentence
 from jaxroof.views.text.fit import title_of
 from jaxroof.views.text.plan import filled_sentence, plan_sentence
+from jaxroof.views.text.ranked import own_sentence
 
 MODELS = [
     name

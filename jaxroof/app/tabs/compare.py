@@ -19,8 +19,8 @@ from jaxroof.app.tabs import Shown, View
 from jaxroof.engine.search.plan_text import parse_plan
 from jaxroof.errors import InputError
 from jaxroof.views.text.compare import why
-from jaxroof.views.text.fastest_plans import own_sentence
 from jaxroof.views.text.plan import shown_fields
+from jaxroof.views.text.ranked import own_sentence
 
 OWN = "my plan"  # the field of the form
 FIELDS = (("field", "A field of the plan"), ("best", "The best plan"), ("mine", "My plan"))

@@ -8,9 +8,10 @@ from jaxroof.app.html import legend, paragraph, shell_table, table, text
 from jaxroof.app.plans import names
 from jaxroof.app.tabs import Shown, View
 from jaxroof.units import percent
-from jaxroof.views.text.fastest_plans import layer_sentence, plans_table, table_sentence
+from jaxroof.views.text.compare import MFU
+from jaxroof.views.text.fastest_plans import layer_sentence, plans_table
 from jaxroof.views.text.interval import HIGH, LOW
-from jaxroof.views.text.plan import shown_fields
+from jaxroof.views.text.plan import glossary, shown_fields
 
 CAPTION = "The best plans that fit, the fastest first"
 INTERVAL = " Black lines: 80 % of measured runs of this kind lie between their ends."
@@ -22,7 +23,7 @@ def plans_view() -> View:
     pane = text()
 
     def compute(shown: Shown) -> str:
-        words = table_sentence(shown.data, shown_fields(shown.data))
+        words = glossary(shown.data, shown_fields(shown.data), MFU)
         rows = shell_table(plans_table(shown.data), CAPTION, best=True)
         return rows + paragraph(words, "note")
 

@@ -7,11 +7,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from jaxroof.units import percent
+from jaxroof.units import amount, percent
 from jaxroof.views.plots import style
 from jaxroof.views.plots.colours import RED, ink
 from jaxroof.views.text.margin import Margin
-from jaxroof.views.text.tables import amount
 
 Parts = Mapping[str, tuple[np.ndarray, str]]  # words: a value a bar, colour
 THICK = 0.62  # of a bar

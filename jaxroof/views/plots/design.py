@@ -7,12 +7,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from jaxroof.errors import listing
-from jaxroof.units import percent, show
+from jaxroof.units import amount, percent, show
 from jaxroof.views.parameter_words import words_of
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
 from jaxroof.views.text.design import SAME, bound_kinds, dollars, leaf, result_of
-from jaxroof.views.text.tables import amount
 
 PICTURE = "design"
 BASE, BEST = style.GREY, style.BLUE

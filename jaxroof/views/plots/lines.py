@@ -11,12 +11,11 @@ from matplotlib.ticker import FuncFormatter, PercentFormatter
 
 from jaxroof.analyses.result_metadata import headlines, label_of, rises, unit_of
 from jaxroof.errors import refusal
-from jaxroof.units import percent
+from jaxroof.units import amount, percent
 from jaxroof.views.parameter_words import words_of
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
 from jaxroof.views.plots.map_axes import counted, primary, readable
-from jaxroof.views.text.tables import amount
 
 PICTURE = "lines"
 DAYS = "training_days"  # rather than the time of a step, where both are there

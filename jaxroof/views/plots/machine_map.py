@@ -27,7 +27,7 @@ from jaxroof.analyses.result_metadata import (
     words_of,
 )
 from jaxroof.errors import listing, refusal
-from jaxroof.units import percent
+from jaxroof.units import amount, percent
 from jaxroof.views.plots import labels, style, systems
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots.lines import DAYS, shown_result
@@ -45,7 +45,6 @@ from jaxroof.views.real_systems import Place
 from jaxroof.views.text.elasticities import of_time
 from jaxroof.views.text.interval import tokens_sentence
 from jaxroof.views.text.plan import is_usual, split_fields
-from jaxroof.views.text.tables import amount
 
 LEVELS = 20  # of the filled contour
 NARROW = 1.03  # ratio of results below which the map says that all are alike

@@ -21,12 +21,11 @@ from jaxroof.analyses.result_metadata import (
 )
 from jaxroof.catalog.needs import training_capacities
 from jaxroof.errors import refusal
-from jaxroof.units import percent
+from jaxroof.units import amount, percent
 from jaxroof.views.plots import labels, style, systems
 from jaxroof.views.plots import select as choose
 from jaxroof.views.text.margin import margin_of
 from jaxroof.views.text.plan import fields_words, plan_numbers, split_fields
-from jaxroof.views.text.tables import amount
 
 PICTURE = "staircase"
 MOST = 8  # staircases in one picture

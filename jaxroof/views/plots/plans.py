@@ -21,12 +21,11 @@ from jaxroof.analyses.result_metadata import (
     words_of,
 )
 from jaxroof.errors import refusal
-from jaxroof.units import percent
+from jaxroof.units import amount, percent
 from jaxroof.views.plots import bars, style
 from jaxroof.views.plots import select as choose
 from jaxroof.views.text.margin import margin_of
 from jaxroof.views.text.plan import fields_words, plan_numbers, split_fields, used_fields
-from jaxroof.views.text.tables import amount
 
 PICTURE = "plans"
 BEST, MOST = 12, 40  # plans of a search, and points of a sweep, in one picture

@@ -8,12 +8,11 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from jaxroof.units import percent
+from jaxroof.units import amount, percent
 from jaxroof.views.parameter_words import words_of
 from jaxroof.views.plots import bars, style
 from jaxroof.views.plots import select as choose
 from jaxroof.views.text.plan import placed_words
-from jaxroof.views.text.tables import amount
 from jaxroof.views.text.uncertain import first_to_last, short_names
 
 BINS = 32

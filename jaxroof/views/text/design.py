@@ -7,13 +7,12 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.errors import listing
-from jaxroof.units import show
+from jaxroof.units import amount, show
 from jaxroof.views.parameter_words import words_of
 from jaxroof.views.text.interval import interval_sentence, tokens_sentence
 from jaxroof.views.text.layout import PlainTable
 from jaxroof.views.text.plan import placed_words, placement_title, plan_fields, plan_sentence
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
-from jaxroof.views.text.tables import amount
 
 SAME = 1e-3  # relative change of a field that is too small to report
 HELD = {"least": "its least", "most": "its most", "need": "what the plan needs", "inside": ""}

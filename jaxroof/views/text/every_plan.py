@@ -18,13 +18,12 @@ from jaxroof.analyses.result_metadata import (
     words_of,
 )
 from jaxroof.errors import listing
-from jaxroof.units import percent, show
+from jaxroof.units import amount, percent, show
 from jaxroof.views.text.layout import PlainTable, Shown
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual
-from jaxroof.views.text.tables import amount, per_run, thinned
+from jaxroof.views.text.tables import per_run, thinned
 
 ALONG = "configuration"  # the dimension of plans
-SHARES = {"communication_overhead": "links\n%", "idle_share": "idle\n%", "mfu": "MFU\n%"}
 TIE = 1e-9  # results with a smaller relative difference count as equal
 MOST_POINTS = 30  # in a table
 
@@ -125,14 +124,14 @@ def plan_said(data: xr.Dataset, position: int) -> str:
 
 def plan_table(data: xr.Dataset, most: int = 10) -> PlainTable:
     """Return the best plans of a study or, if its axes vary anything, the best of each point."""
-    axes, results, need = _moved(data), _results(data), need_of(data)
-    known, limit = roles(data), capacities(data)
+    axes, need, known, limit = _moved(data), need_of(data), roles(data), capacities(data)
     fields = [name for name in (*known["split"], *known["placement"]) if name in data.variables]
+    whole = data.assign(limit=(ALONG, np.full(data.sizes[ALONG], np.inf)))
+    whole = whole if limit is None else data.assign(limit=(ALONG, limit))
 
     def full(row: xr.Dataset) -> str:
-        value, of = float(row[need]), float(row.limit)
-        said = amount(value, unit_of(data, need))
-        return said if limit is None else f"{said} {percent(value / of):>5}"
+        said = amount(float(row[need]), unit_of(data, need))
+        return said if limit is None else f"{said} {percent(float(row[need] / row.limit)):>5}"
 
     def axis(name: str) -> Shown:
         head = name.replace("global_", "").replace("_", " ")
@@ -142,35 +141,29 @@ def plan_table(data: xr.Dataset, most: int = 10) -> PlainTable:
         head = words_of(data, name).replace(" ", "\n").replace("microbatch", "micro-\nbatch")
         return Shown(head, lambda row: f"{int(row[name])}")
 
-    def result(name: str) -> Shown:
-        head, aim = _head(data, name), name == objective_of(data)
-        return Shown(head, lambda row: _result(data, name, float(row[name])), 0 if aim else 2)
+    def result(place: int, name: str) -> Shown:
+        head, unit = words_of(data, name).replace(" ", "\n"), unit_of(data, name)
+        return Shown(head, lambda row: amount(float(row[name]), unit), 2 * place)
 
-    def share(name: str, head: str) -> Shown:
-        return Shown(head, lambda row: f"{100 * float(row[name]):.1f}", 3)
-
+    found = [point.data for point in points(whole)]
+    if axes:
+        found = [found[i] for i in thinned(len(found), MOST_POINTS)]
+        firsts = [part.isel({ALONG: (*fitting(part), 0)[0]}) for part in found]
+    else:
+        firsts = [whole.isel({ALONG: i}) for i in fitting(data)[:most]]
+        found = [whole] * len(firsts)
+    rows = [
+        one.assign(fit=len(fitting(part)), place=place)
+        for place, (one, part) in enumerate(zip(firsts, found, strict=True), 1)
+    ]
+    count = "fit" if axes else "place"
     columns = [
-        *([*map(axis, axes), Shown("fit", lambda row: f"{int(row.fit):,}")] if axes else []),
-        *([] if axes else [Shown("#", lambda row: f"{int(row.place)}")]),
+        *map(axis, axes),
+        Shown("fit" if axes else "#", lambda row: f"{int(row[count]):,}"),
         *map(field, fields),
-        *map(result, results),
-        *([] if axes else [Shown("behind\n%", lambda row: str(row.behind.values))]),
-        *(share(name, head) for name, head in SHARES.items() if name in data),
+        *(result(*one) for one in enumerate(_results(data))),
         *([Shown(words_of(data, need), full, 1)] if need and bool(data[need].max() > 0) else []),
     ]
-    order = fitting(data)
-    whole = data if limit is None else data.assign(limit=(ALONG, limit))
-    whole = whole if "limit" in whole else whole.assign(limit=np.inf)
-    if not axes:
-        rows = [
-            whole.isel({ALONG: i}).assign(place=place, behind=_behind(data, order[0], i))
-            for place, i in enumerate(order[:most], 1)
-        ]
-        return PlainTable().add_rows(columns, rows)
-    found = points(whole)
-    shown = [found[i].data for i in thinned(len(found), MOST_POINTS)]
-    firsts = [part.isel({ALONG: (*fitting(part), 0)[0]}) for part in shown]
-    rows = [one.assign(fit=len(fitting(p))) for one, p in zip(firsts, shown, strict=True)]
 
     def nothing(row: xr.Dataset) -> list[str]:
         return [] if int(row.fit) else [*(c.cell(row) for c in columns[: len(axes)]), "none"]
@@ -180,22 +173,6 @@ def plan_table(data: xr.Dataset, most: int = 10) -> PlainTable:
 
 def _results(data: xr.Dataset) -> list[str]:
     return list(dict.fromkeys([objective_of(data), *headlines(data)]))
-
-
-def _counted(data: xr.Dataset, name: str) -> str:
-    unit, _, second = unit_of(data, name).rpartition("/")
-    return unit if second == "s" and unit not in ("B", "FLOP") else ""
-
-
-def _head(data: xr.Dataset, name: str) -> str:
-    counted = _counted(data, name)
-    return f"{counted}s\n/s" if counted else words_of(data, name).replace(" ", "\n")
-
-
-def _result(data: xr.Dataset, name: str, value: float) -> str:
-    if not _counted(data, name):
-        return amount(value, unit_of(data, name))
-    return f"{value:,.0f}" if value >= 1000.0 else f"{value:.4g}"
 
 
 # ---- Sentences ----------------------------------------------------------------------------------
@@ -213,29 +190,18 @@ def _one(data: xr.Dataset) -> str:
     if not len(order):
         return "No plan fits."
     best = order[0]
-    told = [_said(data, name, float(data[name].values[best])) for name in _results(data)]
+    told = [per_run(data, name, float(data[name].values[best])) for name in _results(data)]
     said = f"Best: {plan_said(data, best)}, {', '.join(told)}"
     if len(order) == 1:
         return f"{said}; no other plan fits."
-    share = _behind(data, best, order[1])
+    name = merit(data)
+    first, after = (float(data[name].values[i]) for i in order[:2])
+    share = (first / after if rises(data, name) else after / first) - 1.0
     timed = unit_of(data, objective_of(data)) == "s"
-    longer = f"takes {share} % longer" if timed else f"is {share} % behind"
-    if share == "-":
+    longer = f"takes {100 * share:.3g} % longer" if timed else f"is {100 * share:.3g} % behind"
+    if share <= TIE:
         longer = "takes as long" if timed else "is as good"
     return f"{said}; the next, {plan_said(data, order[1])}, {longer}."
-
-
-def _said(data: xr.Dataset, name: str, value: float) -> str:
-    if _counted(data, name):
-        return f"{_result(data, name, value)} {_counted(data, name)}s/s"
-    return per_run(data, name, value)
-
-
-def _behind(data: xr.Dataset, best: int, other: int) -> str:
-    name = merit(data)
-    first, after = (float(data[name].values[i]) for i in (best, other))
-    share = (first / after if rises(data, name) else after / first) - 1.0
-    return "-" if share <= TIE else f"{100 * share:.3g}"
 
 
 def _many(found: Sequence[Point]) -> str:
@@ -249,7 +215,7 @@ def _many(found: Sequence[Point]) -> str:
     point, best = firsts[order]
     unfit = len(found) - len(firsts)
     none = f" At {unfit:,} points no plan fits." if unfit else ""
-    told = f"{_said(point.data, name, values[order])} at {point.words}"
+    told = f"{per_run(point.data, name, values[order])} at {point.words}"
     return f"Best of {len(found):,} points: {told}, with {plan_said(point.data, best)}.{none}"
 
 

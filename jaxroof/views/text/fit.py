@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from jaxroof.units import percent, seconds, size
+from jaxroof.units import gigabytes, percent, seconds, size
 from jaxroof.views.text.layout import PlainTable, Shown
-from jaxroof.views.text.least_memory import gigabytes
 from jaxroof.views.text.margin import MARK, host_sentences, margin_of
 from jaxroof.views.text.plan import heading, plan_line
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose

@@ -8,8 +8,10 @@ import xarray as xr
 from jaxroof.analyses.training_plans import LONGER
 from jaxroof.units import percent, seconds, size
 from jaxroof.views.text import fastest_plans as times
-from jaxroof.views.text.least_memory import counts_sentence, leanest, title_of
-from jaxroof.views.text.plan import plan_sentence, shown_fields
+from jaxroof.views.text.compare import MFU
+from jaxroof.views.text.least_memory import leanest
+from jaxroof.views.text.plan import glossary, plan_sentence, shown_fields
+from jaxroof.views.text.ranked import behind, counts_sentence, title_of
 from jaxroof.views.text.said import Said, quiet, title, usual, verbose
 
 
@@ -32,7 +34,7 @@ def answer_of_fit(lean: xr.Dataset | None, fast: xr.Dataset | None) -> Iterator[
         said = f"{times.answer_sentence(fast)} {lean_sentence(fast)}"
         yield from usual(said, plan_sentence(fast.isel(plan=0)))
         yield from quiet(times.plans_table(fast))
-        yield from usual(times.table_sentence(fast, shown_fields(fast)))
+        yield from usual(glossary(fast, shown_fields(fast), MFU))
     elif fits:
         why = f"No run on the chip of {data.attrs['system']} was measured"
         yield from usual(f"{why}, so there is no step time: `fit` ranks its plans by memory.")
@@ -48,6 +50,6 @@ def lean_sentence(fast: xr.Dataset) -> str:
     if all(int(fast[name][0]) == value for name, value in plan.items()):
         return f"No plan that takes at most {percent(LONGER)} longer needs less."
     own = times.named_fields(fast, "lean")
-    more = f"{seconds(time)}, {times.slower(time, float(fast.step_time[0]))}"
+    more = f"{seconds(time)}, {behind(time, float(fast.step_time[0]), fast, 'step_time')}"
     said = f"Leanest of those that take at most {percent(LONGER)} longer: {own}"
     return f"{said}, needs {size(need, 'B')} and takes {more}."

@@ -1,14 +1,14 @@
 """Plans by the memory that they need, and whether any fits: a table, and sentences."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import xarray as xr
 
 from jaxroof.analyses.result_metadata import head_of, parts_of
 from jaxroof.analyses.training_plans import MOST
 from jaxroof.errors import listing
-from jaxroof.units import percent, size
+from jaxroof.units import gigabytes, percent, size, too_much
 from jaxroof.views.text.layout import PlainTable, Shown
 from jaxroof.views.text.margin import host_sentences, margin_of
 from jaxroof.views.text.plan import (
@@ -20,8 +20,15 @@ from jaxroof.views.text.plan import (
     shown_fields,
     usual_words,
 )
+from jaxroof.views.text.ranked import (
+    by_size,
+    counts_sentence,
+    missed_words,
+    numbered,
+    table_of_sizes,
+    title_of,
+)
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
-from jaxroof.views.text.sizes import by_size, fit_words, missed_words, table_of_sizes
 
 GB = 1e9
 GROUPS = ("weights", "gradients", "optimizer", "activations")  # shown before the others
@@ -71,22 +78,8 @@ def leanest(data: xr.Dataset, table: bool = True) -> Iterator[Said]:
 
 def _sizes(found: Sequence[xr.Dataset]) -> Iterator[Said]:
     """Yield the leanest plan on each number of accelerators."""
-    counts = [
-        Shown(head, lambda row, name=name: f"{int(row[name]):,}", 1)  # type: ignore[misc]
-        for head, name in (("plans", "plans_legal"), ("fit", "plans_feasible"))
-        if name in found[0]  # a file of several sizes has no counts
-    ]
-    columns = [*counts, *measures("HBM\n[GB]", float(found[0].capacity))]
-    yield from table_of_sizes("the plan that needs least", columns, found, own_sentence)
-
-
-def title_of(data: xr.Dataset) -> str:
-    """Return the question: model, machine and batch."""
-    asked = json.loads(data.attrs["inputs"])
-    return (
-        f"{data.attrs['model']} on {int(data.gpus):,} x {data.attrs['system']}, batch "
-        f"{int(asked['global_batch']):,} of {int(asked['model.sequence']):,} tokens"
-    )
+    columns = measures("HBM\n[GB]", float(found[0].capacity))
+    yield from table_of_sizes("the plan that needs least", columns, found)
 
 
 def measures(head: str, capacity: float) -> list[Shown]:
@@ -103,7 +96,7 @@ def measures(head: str, capacity: float) -> list[Shown]:
 
 def plans_table(data: xr.Dataset) -> PlainTable:
     """Return one row a plan: its fields, the memory of its fullest stage, and what fills it."""
-    rows = [data.isel(plan=place).assign(place=place) for place in range(data.sizes["plan"])]
+    number, rows = numbered(data)
 
     def group(place: int, name: str) -> Shown:
         words = head_of(data, name)
@@ -111,41 +104,13 @@ def plans_table(data: xr.Dataset) -> PlainTable:
         return Shown(HEADS.get(words, words), lambda row: gigabytes(float(row[name])), soon)
 
     columns = [
-        Shown("#", lambda row: f"{int(row.place) + 1}"),
+        number,
         *field_columns(data, shown_fields(data)),
         *measures("HBM", float(data.capacity)),
         Shown("stage", lambda row: f"{int(row.stage)}", 3),
         *(group(*one) for one in enumerate(parts_of(data, "device"))),
     ]
     return PlainTable("bytes of the fullest accelerator [GB]").add_rows(columns, rows)
-
-
-def gigabytes(value: float) -> str:
-    """Return bytes in GB as a cell; a dash where there are none.
-
-    >>> gigabytes(0.0), gigabytes(85.52e9), gigabytes(1.2e11)
-    ('-', '85.52', '120')
-    """
-    return "-" if value == 0 else f"{value / GB:.2f}" if value < 99.95 * GB else f"{value / GB:.0f}"
-
-
-def counts_sentence(data: xr.Dataset) -> str:
-    """Return how many plans are legal, how many fit, and what refused the others."""
-    legal = int(data.plans_legal)
-    rules = json.loads(data.attrs["where"])
-    asked = f" with {' and '.join(rules)}" if rules else ""
-    plans = "1 legal plan" if legal == 1 else f"{legal:,} legal plans"
-    kept = f"{plans}{asked}; {fit_words(data, size(float(data.capacity), 'B'))}."
-    refused, reasons = (json.loads(data.attrs[name]) for name in ("refused", "reasons"))
-    return kept + refused_sentences(refused, reasons)
-
-
-def refused_sentences(refused: Mapping[str, int], reasons: Mapping[str, str]) -> str:
-    """Return which rules, and the user's constraints, dropped how many plans."""
-    said = [f"{words} ({refused[name]:,})" for name, words in reasons.items() if refused.get(name)]
-    dropped = f" The rules dropped {listing(said)}." if said else ""
-    where = f" Your constraints dropped {refused['where']:,} plans." if refused.get("where") else ""
-    return f"{dropped}{where}"
 
 
 def answer_sentence(data: xr.Dataset, searched: bool) -> str:
@@ -155,13 +120,12 @@ def answer_sentence(data: xr.Dataset, searched: bool) -> str:
     plan = usual_words(best)
     needs = f"{size(device, 'B')} of {size(capacity, 'B')} ({percent(device / capacity)})"
     if not bool(data.fits):
-        missing = size(device - capacity, "B")
         where = f"up to {gpus:,}" if searched else f"{gpus:,}"
         if "why_none" in data.attrs:
             return f"No plan fits on {where} accelerators: {data.attrs['why_none']}."
         return (
             f"No plan fits on {where} accelerators. The leanest ({plan}) needs "
-            f"{size(device, 'B')}, {missing} more than the {size(capacity, 'B')} there are."
+            f"{too_much(device, capacity)}."
         )
     if searched:
         return f"The fewest accelerators that hold it are {gpus:,}: {plan} needs {needs}."
@@ -187,10 +151,9 @@ def own_sentence(data: xr.Dataset) -> str:
     missed = missed_words(data, capacity)
     if "device" in missed:
         missed["device"] = f"{size(own - capacity, 'B')} more than there is"
-    fits = "".join(f", {words}" for words in missed.values())
+    needs = ", ".join([size(own, "B"), *missed.values()])
     more = size(own - float(data.device.values[0]), "B")
     return (
-        f"Yours, at its leanest: {said} needs {size(own, 'B')}{fits}: place "
-        f"{int(data.own_place):,} of {int(data.plans_legal):,}, {more} more than the least."
-        f"{filled_sentence(data)}"
+        f"Yours, at its leanest: {said} needs {needs}: place {int(data.own_place):,} of "
+        f"{int(data.plans_legal):,}, {more} more than the least.{filled_sentence(data)}"
     )

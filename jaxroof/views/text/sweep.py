@@ -16,12 +16,13 @@ from jaxroof.analyses.result_metadata import (
     words_of,
 )
 from jaxroof.errors import listing
+from jaxroof.units import amount
 from jaxroof.views.text import roofline
 from jaxroof.views.text.interval import interval_sentence, interval_words
 from jaxroof.views.text.plan import glossary, plan_fields, plan_words
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
 from jaxroof.views.text.scaling_limits import limits_sentences
-from jaxroof.views.text.tables import amount, grid_table, per_run, tick
+from jaxroof.views.text.tables import grid_table, per_run, tick
 
 TOO_LARGE, NO_LEGAL_PLAN = 1, 2  # values of the flag `reason`
 

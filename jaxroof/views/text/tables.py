@@ -1,6 +1,5 @@
 """Results as texts, and tables of grids."""
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from jaxroof.analyses.result_metadata import (
     need_of,
     unit_of,
 )
-from jaxroof.units import percent, seconds, size
+from jaxroof.units import amount, size
 from jaxroof.views.text.interval import LOW, short_interval
 from jaxroof.views.text.layout import PlainTable, Shown, evenly
 from jaxroof.views.text.plan import (
@@ -23,26 +22,6 @@ from jaxroof.views.text.plan import (
     plan_fields,
     plan_words,
 )
-
-
-def filled(memory: float, limit: float, unit: str = "B") -> str:
-    """Return an amount of memory and its share of the limit.
-
-    >>> filled(124.6e9, 141e9)
-    '124.6 GB  88 %'
-    """
-    return f"{size(memory, unit)} {percent(memory / limit):>5}"
-
-
-def amount(value: float, unit: str) -> str:
-    """Return a result with four digits and its unit.
-
-    >>> amount(5.29144, "day"), amount(3.83512, "s")
-    ('5.291 days', '3.835 s')
-    """
-    if unit == "day":
-        return f"{value:.4g} days"
-    return seconds(value) if unit == "s" else size(value, unit)
 
 
 def grid_table(data: xr.Dataset, most: int = 10) -> PlainTable | None:
@@ -122,7 +101,7 @@ def _plan_columns(best: xr.Dataset, shown: str) -> dict[str, Callable[[xr.Datase
     columns: dict[str, Callable[[xr.Dataset], str]] = {}
     if LOW in best:
         columns["80 % of\nruns [s]"] = short_interval
-    columns |= {name: functools.partial(_number, name) for name in headlines(best) if name != shown}
+    columns |= {name: _number(name) for name in headlines(best) if name != shown}
     columns["plan"] = plan_words
     if placement_head(best, fields):
         head = f"{placement_title(best)} {placement_head(best, fields)}"
@@ -134,8 +113,8 @@ def _plan_columns(best: xr.Dataset, shown: str) -> dict[str, Callable[[xr.Datase
     return columns
 
 
-def _number(name: str, point: xr.Dataset) -> str:
-    return f"{float(point[name]):.5g}"
+def _number(name: str) -> Callable[[xr.Dataset], str]:
+    return lambda point: f"{float(point[name]):.5g}"
 
 
 def per_run(data: xr.Dataset, name: str, value: float) -> str:

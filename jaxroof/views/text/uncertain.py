@@ -7,11 +7,10 @@ import xarray as xr
 
 from jaxroof.analyses.result_metadata import need_of, unit_of
 from jaxroof.errors import listing
-from jaxroof.units import seconds, size
+from jaxroof.units import amount, seconds, size
 from jaxroof.views.text.layout import PlainTable, Shown
 from jaxroof.views.text.plan import glossary, placed_words, plan_columns
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual
-from jaxroof.views.text.tables import amount
 
 COSTS = (
     ("cost %,\naverage", "regret_mean"),

@@ -18,12 +18,12 @@ import jaxroof as jr
 from jaxroof.analyses.result_metadata import parts_of
 from jaxroof.engine.grid.dataset import attributes, roles
 from jaxroof.errors import InputError
+from jaxroof.units import amount
 from jaxroof.validation.steps import packaged_answers
 from jaxroof.views import answers, plots
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
 from jaxroof.views.plots.step_accuracy import predicted_measured
-from jaxroof.views.text.tables import amount
 
 SWEEPS = Path(jr.__file__).parents[1] / "sweeps"
 SYSTEMS = ["a100-nvs4", "h200-nvs4", "h200-nvs8"]

@@ -203,7 +203,6 @@ def test_a_terminal_of_80_columns_shows_the_plan():
     assert fits(found, 80)
     assert "#  dp  tp   pp  mb" in text
     assert "1  16   4   32   1         4x1x1  39.98 s" in text
-    assert "Not shown at this width: compute %, hbm %" in text
 
 
 # ---- Tables of any content ----------------------------------------------------------------------
