@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxroof.catalog.chip import Chip
 from jaxroof.estimators.training.inputs import Framework
-from jaxroof.estimators.training.interval import REGIMES, WITHIN_SOURCE, half_width
+from jaxroof.estimators.training.interval import REGIMES, WITHIN_SOURCE
 from jaxroof.limits import counted
 from jaxroof.records import units
 from jaxroof.units import seconds
@@ -24,7 +24,6 @@ from jaxroof.validation.calibration.problem import (
 from jaxroof.views.text.layout import PlainTable, Shown
 
 MOST_SHOWN = 12  # rows of a table
-MOST_NAMED = 3  # rows to check
 LONGEST = 26  # characters of a name
 
 
@@ -53,26 +52,20 @@ def constants_table(found: Calibration) -> PlainTable:
 
 def factor_sentence(found: Calibration) -> str:
     """Return by what factor the software is slower or faster than predicted."""
-    one = found.alone
+    one, machine, n, plans = found.alone, found.machine, len(found.rows), len(found.plans)
+    rows = counted(n, "row") + (f" of {counted(plans, 'plan')}" if plans < n else "")
     said = (
         f"Steps of this software on {found.system} take {one.value:.3f} times as long as predicted "
-        f"(80 % interval {one.low:.3f} to {one.high:.3f}), from {_rows(found)}."
+        f"(80 % interval {one.low:.3f} to {one.high:.3f}), from {rows}."
     )
-    machine = found.machine
-    if machine.like and not machine.constants:
+    if machine.constants:
+        said += f" Predicted is by {machine.constants}, which has constants of its own."
+    elif machine.like:
         said += (
             f" No run of {machine.base} took part in the model's fit: it starts from "
-            f"the constants of {machine.like}, the nearest chip by matrix rate and memory "
-            "bandwidth, with ranges twice as wide."
+            f"the constants of {machine.like}, with ranges twice as wide."
         )
-    elif machine.constants:
-        said += f" Predicted is by {machine.constants}, which has constants of its own."
     return said
-
-
-def _rows(found: Calibration) -> str:
-    n, plans = len(found.rows), len(found.plans)
-    return counted(n, "row") + (f" of {counted(plans, 'plan')}" if plans < n else "")
 
 
 def rows_table(found: Calibration) -> PlainTable:
@@ -98,41 +91,27 @@ def _name(name: str) -> str:
 
 def outlier_lines(found: Calibration) -> Iterator[str]:
     """Yield the rows that lie so far from the others that they should be checked."""
-    least = WITHIN_SOURCE[0] / DEVIATIONS_OF_80
-    places = outliers(found.before, least)
     usual = float(np.exp(-np.median(found.before)))
-    for place in places[:MOST_NAMED]:
+    for place in outliers(found.before, WITHIN_SOURCE[0] / DEVIATIONS_OF_80):
         step, ratio = found.rows[place], float(np.exp(-found.before[place]))
         yield (
             f"Check row {_name(step.name)} (line {step.line}): it took {ratio:,.4g} times as long "
             f"as predicted, the others about {usual:.3g} times. It counts in the fit."
         )
-    if len(places) > MOST_NAMED:
-        rest = counted(len(places) - MOST_NAMED, "further row")
-        yield f"Check {rest} too, as far from the others."
 
 
 def interval_lines(found: Calibration) -> Iterator[str]:
     """Yield the 80 % intervals that plans have with the file, by kind."""
-    for place, width in enumerate(found.own):
-        if float(width) > 0.0:
-            yield (
-                f"Plans of the kind {REGIMES[place].words}: {_ends(float(width))} times the step "
-                "time in 80 % of runs, by rows left out in turn, or by what runs of one software "
-                "scatter where that is wider."
-            )
-    if not any(float(width) > 0.0 for width in found.own):
+    told = [(kind, float(w)) for kind, w in zip(REGIMES, found.own, strict=True) if float(w) > 0.0]
+    for kind, width in told:
+        ends = f"{np.exp(-width):.2f} to {np.exp(width):.2f}"
+        yield f"Plans of the kind {kind.words}: {ends} times the step time in 80 % of runs."
+    if not told:
         fewest = FEWEST_OF_ANOTHER_CHIP if found.machine.like else FEWEST
-        place = 3 if found.machine.like else 0
         yield (
             f"Fewer than {fewest} plans of a kind do not say how far to trust the fit: intervals "
-            f"stay as they are without it ({REGIMES[place].words}: "
-            f"{_ends(half_width(float(place)))} times)."
+            "stay as they are without it."
         )
-
-
-def _ends(width: Any) -> str:
-    return f"{np.exp(-width):.2f} to {np.exp(width):.2f}"
 
 
 def sentences(found: Calibration) -> Iterator[str]:
@@ -188,14 +167,8 @@ def measurement_lines(found: Sequence[Measurement]) -> Iterator[str]:
         yield "What a further measurement would teach:"
     for one in found:
         what = "the factor of the software" if one.constant == SOFTWARE else one.constant
-        yield (
-            f"  row {one.row} with {one.change}: {what} from ± {_half(one.before)} to "
-            f"± {_half(one.after)} at 80 % ({one.information:.2f} bits in all)"
-        )
-
-
-def _half(deviation: float) -> str:
-    return f"{100.0 * DEVIATIONS_OF_80 * deviation:.1f} %"
+        before, after = (f"{100.0 * DEVIATIONS_OF_80 * d:.1f} %" for d in (one.before, one.after))
+        yield f"  row {one.row} with {one.change}: {what} from ± {before} to ± {after} at 80 %"
 
 
 def calibration_json(found: Calibration, further: Sequence[Measurement]) -> str:

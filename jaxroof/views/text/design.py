@@ -1,16 +1,16 @@
 """The best machine for a budget: comparison with the base, active bounds and optimality proof."""
 
-import json
 from collections.abc import Iterator
 
 import numpy as np
 import xarray as xr
+from rich.console import JustifyMethod
 
 from jaxroof.errors import listing
 from jaxroof.units import amount, show
 from jaxroof.views.parameter_words import words_of
 from jaxroof.views.text.interval import interval_sentence, tokens_sentence
-from jaxroof.views.text.layout import PlainTable
+from jaxroof.views.text.layout import PlainTable, Shown
 from jaxroof.views.text.plan import placed_words, placement_title, plan_fields, plan_sentence
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
 
@@ -18,8 +18,6 @@ SAME = 1e-3  # relative change of a field that is too small to report
 HELD = {"least": "its least", "most": "its most", "need": "what the plan needs", "inside": ""}
 WORTH = {"least": "1 % below it", "most": "1 % above it", "need": "1 % less need"}
 HOLDS = {"least": "its least", "most": "its most", "need": "the plan", "inside": ""}  # in a table
-HEADS = ("base", "best", "times", "base\n$", "best\n$")
-SOON = (0, 0, 4, 3, 2, 6, 5)  # removal order of the columns, savings included; 0 stays
 
 
 def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
@@ -27,7 +25,7 @@ def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
     first, *rest = design_sentences(data)
     yield from title(str(data.attrs.get("title", "")))
     yield from quiet(first)
-    yield from usual(*rest, design_table(data), label_sentence(data))
+    yield from usual(*rest, design_table(data))
     yield from usual(interval_sentence(data))
     yield from verbose(*proof_sentences(data))
     yield from usual(*warning_sentences(data))
@@ -66,36 +64,39 @@ def result_of(data: xr.Dataset) -> tuple[np.ndarray, str]:
 
 def design_table(data: xr.Dataset) -> PlainTable:
     """Return one row per field: the base, the best, the cost of each and the saving per dollar."""
-    table, unit = PlainTable(), result_of(data)[1]
-    table.add_column("field", no_wrap=True)
-    head = f"{'days' if unit == 'day' else unit}\nsaved by\n$1,000,\n"
-    saves = [head + machine for machine in ("base", "best")]
-    for header, optional in zip((*HEADS, *saves), SOON, strict=True):
-        table.add_numbers(header, optional=optional)
-    table.add_column("limited by", no_wrap=True, optional=1)
-    units = data.field_units.values
-    for number, (path, how) in enumerate(zip(data.field.values, bound_kinds(data), strict=True)):
-        one = data.isel(field=number)
-        values = [show(float(f"{v:.4g}"), str(units[number])) for v in one.value.values]
+    unit = result_of(data)[1]
+    kinds, units = bound_kinds(data), data.field_units.values
+
+    def value(place: int, machine: int) -> str:
+        return show(float(f"{float(data.value[machine, place]):.4g}"), str(units[place]))
+
+    def field(place: int) -> list[str]:
+        one = data.isel(field=place)
+        others = listing([leaf(other) for other in str(one.field_with.values).split()])
+        name = leaf(str(one.field.values)) + (f",\n{others}" if others else "")
         ratio = f"{float(one.value[1] / one.value[0]):.3g}"
         spent = [f"{cost:,.0f}" for cost in one.spent.values]
-        saved = [_number(1e3 * float(v)) for v in one.saved_per_dollar.values]
-        others = listing([leaf(other) for other in str(one.field_with.values).split()])
-        words = leaf(str(path)) + (f",\n{others}" if others else "")
-        table.add_row(words, *values, ratio, *spent, *saved, HOLDS[how])
+        saved = _number(1e3 * float(one.saved_per_dollar[1]))
+        return [name, value(place, 0), value(place, 1), ratio, *spent, saved, HOLDS[kinds[place]]]
+
+    rows = [field(place) for place in range(data.sizes["field"])]
     if float(data.fixed) > 0:
-        fixed = f"{float(data.fixed):,.0f}"
-        table.add_row("anyway", "", "", "", fixed, fixed, "", "", "")
+        rows.append(["anyway", "", "", "", *[f"{float(data.fixed):,.0f}"] * 2, "", ""])
     total = [f"{float(cost):,.0f}" for cost in data.cost.values]
-    budget = "budget" if bool(data.budget_active) else ""
     # where the objective includes the cost, the sentences give the saving: its unit differs
-    worth = "" if data.attrs["times_cost"] == "true" else _number(1e3 * _worth(data))
-    table.add_row("all of it", "", "", "", *total, "", worth, budget)
-    return table
+    worth = "" if data.attrs["times_cost"] == "true" else _number(1e3 * float(data.budget_value))
+    budget = "budget" if bool(data.budget_active) else ""
+    rows.append(["all of it", "", "", "", *total, worth, budget])
+    saves = f"{'days' if unit == 'day' else unit}\nsaved by\n$1,000"
+    heads = [("field", 0), ("base", 0), ("best", 0), ("times", 4), ("base\n$", 3), ("best\n$", 2)]
+    heads += [(saves, 5), ("limited by", 1)]
 
+    def column(place: int, head: str, soon: int) -> Shown:
+        side: JustifyMethod = "left" if place in (0, len(heads) - 1) else "right"
+        return Shown(head, lambda row: row[place], soon, side)
 
-def _worth(data: xr.Dataset) -> float:
-    return float(data.budget_value)
+    columns = [column(place, *one) for place, one in enumerate(heads)]
+    return PlainTable().add_rows(columns, rows)
 
 
 def _number(value: float) -> str:
@@ -123,15 +124,6 @@ def warning_sentences(data: xr.Dataset) -> list[str]:
     if bool(data.convex):
         return []
     return ["A better machine may exist: step times are not convex here, so none is proved best."]
-
-
-def label_sentence(data: xr.Dataset) -> str:
-    """Return that memory is priced by its label, where a step may fill more than that."""
-    priced = json.loads(str(data.attrs.get("prices", "{}"))).get("system.hbm_capacity", {})
-    per = priced.get("per")
-    if not isinstance(per, float) or "system.hbm_capacity" not in data.field.values:
-        return ""
-    return "HBM is priced by its label; its capacity here is what the device reports."
 
 
 def _bought(data: xr.Dataset) -> str:
@@ -200,9 +192,9 @@ def _holding(data: xr.Dataset) -> str:
     unit = result_of(data)[1]
     said = []
     if bool(data.budget_active):
-        worth = amount(1e3 * _worth(data), unit)
+        worth = amount(1e3 * float(data.budget_value), unit)
         if data.attrs["times_cost"] == "true":
-            worth = f"{1e3 * _worth(data):.4g} dollar days"
+            worth = f"{1e3 * float(data.budget_value):.4g} dollar days"
         share = f"{float(data.budget_elasticity):.3g} % for 1 %"
         said.append(f"$1,000 more a part saves {worth} ({share} of the budget)")
     else:
@@ -224,7 +216,8 @@ def _proof(data: xr.Dataset) -> str:
     """Return the evidence that no machine is better, and where the starts converged."""
     ends, best = data.start_objective.values, float(data.least_objective)
     agree, came = int(np.sum(ends <= best * (1 + 1e-9))), ends[np.isfinite(ends)]
-    said = f"No machine within the bounds and the budget does better, to {_gap(data)}"
+    gap = f"{max(100 * float(data.gap), 1e-8):.1g} %"
+    said = f"No machine within the bounds and the budget does better, to {gap}"
     if int(data.plans_held) > 1:
         said += f", under any of the {int(data.plans_held):,} plans that one of them holds"
         said += f" ({int(data.plans_solved):,} solved, the others bounded)"
@@ -237,7 +230,3 @@ def _proof(data: xr.Dataset) -> str:
     if len(came) < len(ends):
         rest += f", {len(ends) - len(came)} began where no plan fits"
     return f"{said}; {rest}."
-
-
-def _gap(data: xr.Dataset) -> str:
-    return f"{max(100 * float(data.gap), 1e-8):.1g} %"

@@ -87,21 +87,23 @@ def _rows(
     data: xr.Dataset, strong: xr.DataArray, names: dict[str, str], dim: str, title: str
 ) -> PlainTable:
     """Return one row per point: the shares of the resources, or the elasticities themselves."""
-    table, resources = PlainTable(title), binds(data)
+    resources = binds(data)
     if not resources:  # the strongest parameters, in their original order
         most = strong.max([d for d in strong.dims if d != "limit"]).fillna(0.0).values
-        kept = sorted(np.argsort(-most, kind="stable")[:MOST])
-        keys = [str(strong.limit.values[i]) for i in kept]
-        names = {key: key.replace(".", ".\n").replace("_", "_\n") for key in keys}
-    table.add_numbers(dim, *names.values())
+        keys = strong.limit.values[sorted(np.argsort(-most, kind="stable")[:MOST])]
+        names = {key: key.replace(".", ".\n").replace("_", "_\n") for key in map(str, keys)}
     shown = strong if resources else data.elasticity.rename(parameter="limit")
-    for i in thinned(data.sizes[dim], 4 * MOST):
-        values = [float(shown.isel({dim: i}).sel(limit=key)) for key in names]
-        cells = [
-            "-" if np.isnan(v) else f"{100 * v:.1f}" if resources else f"{v:+.4f}" for v in values
-        ]
-        table.add_row(tick(data, dim, i), *cells)
-    return table
+
+    def limit(key: str, head: str) -> Shown:
+        def cell(i: int) -> str:
+            value = float(shown.isel({dim: i}).sel(limit=key))
+            told = f"{100 * value:.1f}" if resources else f"{value:+.4f}"
+            return "-" if np.isnan(value) else told
+
+        return Shown(head, cell)
+
+    columns = [Shown(dim, lambda i: tick(data, dim, i)), *(limit(*one) for one in names.items())]
+    return PlainTable(title).add_rows(columns, thinned(data.sizes[dim], 4 * MOST))
 
 
 def _most(one: xr.DataArray, names: dict[str, str]) -> str:

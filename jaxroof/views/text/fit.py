@@ -8,57 +8,44 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.units import gigabytes, percent, seconds, size
-from jaxroof.views.text.layout import PlainTable, Shown
+from jaxroof.views.text.layout import NARROW, PlainTable, Shown
 from jaxroof.views.text.margin import MARK, host_sentences, margin_of
 from jaxroof.views.text.plan import heading, plan_line
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
 
-HEADS = {  # of the groups of terms
-    "weights": "weights",
-    "gradients": "gra-\ndients",
-    "optimizer": "opti-\nmizer",
-    "activations": "acti-\nvations",
-    "momentary": "momen-\ntary",
-    "buffers": "buf-\nfers",
-}
-CHOICES = {  # in words
-    "schedule": "schedule",
-    "recompute": "recomputation",
-    "attention_kernel": "attention kernel",
-    "cross_entropy": "loss kernel",
-    "expert_weighting": "expert weighting",
-    "zero_stage": "ZeRO stage",
-    "routing_imbalance": "routing imbalance",
-    "ends": "group of the embedding",
-    "compiled": "compiled blocks",
-}
-KERNELS = ("attention_kernel", "cross_entropy", "expert_weighting")
 LARGE = 1e4  # numbers from here on are bytes
 KEPT = {"zero_stage", "recompute", "offload_optimizer"}  # of a plan, beside its split
 GB = 1e9
 SHOWN = 5e-5  # parts of a step that are less are a dash
-LEGEND = (
-    "Activations stay until the backward pass; momentary is the largest of what lives for a moment "
-    "(logits, the backward pass of a layer, exchanged tokens); buffers are workspaces, "
-    "placeholders and gathered weights; reserved and device have "
-    "fragmentation, context and communicators too."
-)
-COST = "Step: the step time with the change, as a search has it, and what that is more than now."
+UNTIMED = "No run on this chip was measured, so there is no step time"
 
 
 def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
     """Yield whether it fits, the memory of every stage, and changes that would make it fit."""
     yield from title(title_of(data))
     yield from quiet(answer_sentence(data))
-    yield from usual(plan_line(data))
-    yield from usual(change_sentence(data), *open_sentences(data))
+    yield from usual(plan_line(data), change_sentence(data), *open_sentences(data))
     yield from usual(stages_table(data))
-    yield from usual(mark_sentence(data))
+    margin, needs = margin_of(data, "device"), data.device.values.tolist()
+    if any(margin.is_doubtful(need, float(data.capacity)) for need in needs):
+        yield from usual(f"{MARK} within the error ({margin.words}) of what there is.")
     if changes_of(data):
         yield from usual(changes_table(data), price_sentence(data))
-        yield from verbose(COST)
-    yield from verbose(LEGEND)
     yield from verbose(*assumption_sentences(data))
+
+
+def open_sentences(data: xr.Dataset) -> list[str]:
+    """Return on which of the choices that were not given the answer hangs, and notes."""
+    others: dict[str, list[str]] = {}
+    for one in json.loads(data.attrs["hangs_on"]):
+        said = f"{one['choice']}={one['value']} ({size(one['device'], 'B')})"
+        others.setdefault(one["choice"].replace("_", " "), []).append(said)
+    fits = "not fit" if bool(data.device.max() <= data.capacity) else "fit"
+    turns = [
+        f"The answer hangs on the {choice}: with {' or '.join(said)} it would {fits}."
+        for choice, said in others.items()
+    ]
+    return [*turns, *(f"Note: {words}." for words in json.loads(data.attrs["warnings"]))]
 
 
 def title_of(data: xr.Dataset) -> str:
@@ -129,53 +116,34 @@ def groups(data: xr.Dataset) -> dict[str, np.ndarray]:
 
 def stages_table(data: xr.Dataset) -> PlainTable:
     """Return one row per stage: its groups of terms, what is allocated, and the device."""
-    capacity = float(data.capacity)
-    rows = [data.isel(stage=stage).assign(stage=stage) for stage in range(data.sizes["stage"])]
+    capacity, margin = float(data.capacity), margin_of(data, "device")
     parts = groups(data)
+    shown = {**parts, "allocated": data.allocated.values, "reserved": data.reserved.values}
+    del shown["outside"]  # of tensors: what the device has and the sum of the others lacks
+    soon = {"momentary": 1, "buffers": 1, "reserved": 3}
 
-    def group(name: str) -> Shown:
-        soon = int(name in ("momentary", "buffers"))
-        return Shown(HEADS[name], lambda row: gigabytes(float(parts[name][int(row.stage)])), soon)
+    def number(name: str, values: np.ndarray) -> Shown:
+        head = NARROW.get(name, name)
+        return Shown(head, lambda stage: gigabytes(float(values[stage])), soon.get(name, 0))
 
-    def number(head: str, name: str, soon: int = 0) -> Shown:
-        return Shown(head, lambda row: gigabytes(float(row[name])), soon)
+    def share(stage: int) -> str:
+        return margin.share(float(data.device[stage]), capacity)
 
     columns = [
-        Shown("stage", lambda row: f"{int(row.stage)}"),
-        Shown("layers", lambda row: f"{float(row.layers):.0f}", 2),
-        *map(group, HEADS),
-        number("allo-\ncated", "allocated"),
-        number("reserved", "reserved", 3),
-        number("de-\nvice", "device"),
-        Shown(
-            f"% of\n{capacity / GB:.4g}",
-            lambda row: margin_of(data, "device").share(float(row.device), capacity),
-        ),
+        Shown("stage", str),
+        Shown("layers", lambda stage: f"{float(data.layers[stage]):.0f}", 2),
+        *(number(*one) for one in shown.items()),
+        number("device", data.device.values),
+        Shown(f"% of\n{capacity / GB:.4g}", share),
     ]
-    return PlainTable("bytes of one accelerator by stage [GB]").add_rows(columns, rows)
-
-
-def mark_sentence(data: xr.Dataset) -> str:
-    """Return what the mark of a stage means; empty where no stage has one."""
-    margin, capacity = margin_of(data, "device"), float(data.capacity)
-    marked = any(margin.is_doubtful(need, capacity) for need in data.device.values.tolist())
-    return f"{MARK} within the error ({margin.words}) of what there is." if marked else ""
-
-
-def open_sentences(data: xr.Dataset) -> list[str]:
-    """Return on which of the choices that were not given the answer hangs, and notes."""
-    notes = [f"Note: {words}." for words in json.loads(data.attrs["warnings"])]
-    return [*_turns(data), *notes]
+    table = PlainTable("bytes of one accelerator by stage [GB]")
+    return table.add_rows(columns, range(data.sizes["stage"]))
 
 
 def assumption_sentences(data: xr.Dataset) -> list[str]:
     """Return what the question leaves open and was assumed, and how well the numbers are known."""
-    assumed = json.loads(data.attrs["assumed"])
-    turning = {one["choice"] for one in json.loads(data.attrs["hangs_on"])}
-    told = "; ".join(_assumed(name, value) for name, value in assumed.items())
+    told = "; ".join(_assumed(*one) for one in json.loads(data.attrs["assumed"]).items())
     found = [f"Assumed, because not given: {told}."] if told else []
-    kernels = [CHOICES[name] for name in KERNELS if name in assumed and name not in turning]
-    found += [f"No other {' or '.join(kernels)} would change the answer."] if kernels else []
     bounds = [f"{name} {data[name].bound}" for name in ("allocated", "reserved", "device")]
     condition = data.allocated.attrs.get("condition")
     found.append(
@@ -185,20 +153,8 @@ def assumption_sentences(data: xr.Dataset) -> list[str]:
     return found
 
 
-def _turns(data: xr.Dataset) -> list[str]:
-    others: dict[str, list[str]] = {}
-    for one in json.loads(data.attrs["hangs_on"]):
-        said = f"{one['choice']}={one['value']} ({size(one['device'], 'B')})"
-        others.setdefault(one["choice"], []).append(said)
-    fits = "not fit" if bool(data.device.max() <= data.capacity) else "fit"
-    return [
-        f"The answer hangs on the {CHOICES[choice]}: with {' or '.join(said)} it would {fits}."
-        for choice, said in others.items()
-    ]
-
-
 def _assumed(name: str, value: Any) -> str:
-    words = CHOICES.get(name, name.replace("_", " "))
+    words = name.replace("_", " ")
     if name == "fragmentation":
         return f"{words} {percent(float(value))}"
     if isinstance(value, float) and value >= LARGE:
@@ -229,49 +185,28 @@ def set_words(change: dict[str, Any]) -> str:
 
 def change_sentence(data: xr.Dataset) -> str:
     """Return what to change first, or that no change was found."""
-    if "changes" not in data.attrs:
-        return ""
     changes = changes_of(data)
+    if "changes" not in data.attrs or (bool(data.fits) and "step_time" in data and not changes):
+        return ""
     if bool(data.fits):
         if "step_time" not in data:
-            return f"{_no_step_time(data)}: what could use the memory left has no price."
-        if not changes:
-            return ""
-        best = changes[0]
-        return (
-            f"A shorter step on as many accelerators: {set_words(best)} needs "
-            f"{size(best['device'], 'B')} and {_price(best)}."
-        )
-    fitting = [one for one in changes if one["fits"]]
-    if fitting:
-        best = min(fitting, key=_cost)  # a pair may be cheaper than every single change
-        first = "Cheapest" if best["cost"] is not None else "Leanest"
-        return (
-            f"{first} change that makes it fit: {set_words(best)} needs "
-            f"{size(best['device'], 'B')} and {_price(best)}."
-        )
+            return f"{UNTIMED}: what could use the memory left has no price."
+        best, first = changes[0], "A shorter step on as many accelerators"
+        return f"{first}: {set_words(best)} needs {size(best['device'], 'B')} and {_price(best)}."
+    if fitting := [one for one in changes if one["fits"]]:  # a pair may be cheaper than any one
+        best = min(fitting, key=lambda one: np.inf if one["cost"] is None else one["cost"])
+        first = "Leanest" if best["cost"] is None else "Cheapest"
+        needs = f"{set_words(best)} needs {size(best['device'], 'B')} and {_price(best)}"
+        return f"{first} change that makes it fit: {needs}."
+    said = "No one or two changes save memory on as many accelerators."
     if changes:
-        best = changes[0]
-        return (
-            "No one or two changes make it fit on as many accelerators; the nearest is "
-            f"{set_words(best)} with {size(best['device'], 'B')}.{_fewest(data)}"
+        nearest = f"{set_words(changes[0])} with {size(changes[0]['device'], 'B')}"
+        said = (
+            f"No one or two changes make it fit on as many accelerators; the nearest is {nearest}."
         )
-    return f"No one or two changes save memory on as many accelerators.{_fewest(data)}"
-
-
-def _cost(change: dict[str, Any]) -> float:
-    return np.inf if change["cost"] is None else float(change["cost"])
-
-
-def _fewest(data: xr.Dataset) -> str:
-    if "fewest" not in data.attrs:
-        return ""
-    more = int(data.attrs["fewest"])
-    return f" With more accelerators, the first number that holds any plan is {more:,}."
-
-
-def _no_step_time(data: xr.Dataset) -> str:
-    return f"No run on the chip of {data.attrs['system']} was measured, so there is no step time"
+    more = data.attrs.get("fewest")
+    fewest = "With more accelerators, the first number that holds any plan is"
+    return said if more is None else f"{said} {fewest} {int(more):,}."
 
 
 def _price(change: dict[str, Any]) -> str:
@@ -314,7 +249,7 @@ def price_sentence(data: xr.Dataset) -> str:
     if all(one["cost"] is not None for one in changes_of(data)):
         return ""
     if "step_time" not in data:
-        return f"{_no_step_time(data)}: memory alone ranks the changes."
+        return f"{UNTIMED}: memory alone ranks the changes."
     return (
         "No step time knows activations in host memory, nor layers moved between stages: such "
         "changes have no price (?), and come last."

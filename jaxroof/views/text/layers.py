@@ -10,13 +10,12 @@ from jaxroof.analyses.one_plan import question_of
 from jaxroof.errors import listing
 from jaxroof.estimators.published.unfused import DIVIDED
 from jaxroof.units import percent, seconds, size
-from jaxroof.views.text.layout import PlainTable
+from jaxroof.views.text.layout import PlainTable, Shown
 from jaxroof.views.text.plan import plan_line
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual
 
 LEAST = 0.005  # shares below are not worth words
 DIGIT = 0.0005  # half of the last digit of a share that is printed
-REPEATED = 1e-12  # smaller shares of the backward time are rounding
 PAIRS = {  # head of a column of both directions: results, their unit, the order in which it leaves
     "GFLOP": (("flops",), 1e9, 4),
     "HBM MB": (("traffic",), 1e6, 5),
@@ -26,6 +25,7 @@ PAIRS = {  # head of a column of both directions: results, their unit, the order
     "links us": (("tensor", "links"), 1e-6, 1),
     "time us": (("time",), 1e-6, 0),
 }
+SHARES = {"% of\nlayer": "share", "% of\npeak": "peak_share"}
 PLURAL = {  # of a kind of operation, as the subject of a sentence
     "matrix product": "matrix products",
     "kernel": "attention and other kernels",
@@ -45,54 +45,50 @@ def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
     if "kind" in data.coords:
         yield from usual(notes_sentence(data), plan_line(data))
     else:
-        yield from usual(kept_sentence(data), repeated_sentence(data), dropped_sentence(data))
+        yield from usual(kept_sentence(data), dropped_sentence(data))
 
 
 def layer_table(data: xr.Dataset) -> PlainTable:
     """Return the operations, then their sum: work and microseconds, forward | backward."""
-    table = PlainTable("one layer, one microbatch, one accelerator: forward | backward")
-    table.add_column("operation", no_wrap=True)
-    pairs = [
-        (name, unit, head, soon)
-        for head, (names, unit, soon) in PAIRS.items()
-        for name in names
-        if f"{name}_forward" in data
+    whole = data.sum("operation").assign_coords(operation="total")
+
+    def cell(value: float) -> str:
+        if np.isnan(value) or value == 0:
+            return "-"
+        return f"{value:.4g}" if value < 1000 else f"{value:,.0f}"
+
+    def both(head: str, name: str) -> Shown:
+        _, unit, soon = PAIRS[head]
+
+        def pair(row: xr.Dataset) -> str:
+            ways = (float(row[f"{name}_{way}"]) / unit for way in ("forward", "backward"))
+            return " | ".join(map(cell, ways))
+
+        return Shown(head, pair, soon)
+
+    def share(head: str, name: str) -> Shown:
+        def of(row: xr.Dataset) -> str:
+            value = float(row[name])
+            summed = row is whole and name != "share"
+            return "" if summed else "-" if np.isnan(value) else f"{100.0 * value:.1f}"
+
+        return Shown(head, of)
+
+    pairs = [(head, n) for head, (names, *_) in PAIRS.items() for n in names]
+    columns = [
+        Shown("operation", lambda row: str(row.operation.values), 0, "left"),
+        *(both(head, name) for head, name in pairs if f"{name}_forward" in data),
+        *(share(head, name) for head, name in SHARES.items() if name in data),
     ]
-    for *_, head, soon in pairs:
-        table.add_numbers(head, optional=soon)
-    shares = [name for name in ("share", "peak_share") if name in data]
-    table.add_numbers(*(["% of\nlayer", "% of\npeak"] if shares else []))
-    kept = "kept" in data
-    table.add_numbers(*(["kept MB"] if kept else []), optional=7)
-    whole = data.sum("operation")
-    for row in [*_shown(data), whole]:
-        name = "total" if row is whole else str(row.operation.values)
-        if row is whole:
-            table.add_section()
-        cells = [
-            " | ".join(_short(float(row[f"{of}_{way}"]) / unit) for way in ("forward", "backward"))
-            for of, unit, *_ in pairs
-        ]
-        cells += [
-            "" if name == "total" and s != "share" else _percent(float(row[s])) for s in shares
-        ]
-        table.add_row(name, *cells, *([_short(float(row["kept"]) / 1e6)] if kept else []))
-    return table
+    if "kept" in data:
+        columns.append(Shown("kept MB", lambda row: cell(float(row.kept) / 1e6), 7))
+    title = "one layer, one microbatch, one accelerator: forward | backward"
+    return PlainTable(title).add_rows(columns, [*_shown(data), whole])
 
 
 def _shown(data: xr.Dataset) -> list[xr.Dataset]:
     rows = (data.isel(operation=place) for place in range(data.sizes["operation"]))
     return [row for row in rows if "share" not in row or float(row.share) >= DIGIT]
-
-
-def _short(value: float) -> str:
-    if np.isnan(value) or value == 0:
-        return "-"
-    return f"{value:.4g}" if value < 1000 else f"{value:,.0f}"
-
-
-def _percent(share: float) -> str:
-    return "-" if np.isnan(share) else f"{100.0 * share:.1f}"
 
 
 def time_sentence(data: xr.Dataset) -> str:
@@ -141,18 +137,6 @@ def kept_sentence(data: xr.Dataset) -> str:
         said += f" and {of('fast_context'):.0f} of the {of('context'):.0f} context ranks"
     panels = f"; {of('panels'):.0f} panels" if of("panels") > 1 else ""
     return f"{said} share an NVLink domain{panels}."
-
-
-def repeated_sentence(data: xr.Dataset) -> str:
-    """Return the forward work that the backward pass repeats; empty if there is none."""
-    if "tensor_backward" not in data:
-        return ""
-    parts = (f"{part}_backward" for part in ("compute", "memory", "tensor"))
-    again = float((data.time_backward - sum(data[part] for part in parts)).sum())
-    if again <= REPEATED * float(data.time_backward.sum()):
-        return ""
-    extra = f"{again * 1e6:.4g} us of forward work done again"
-    return f"The backward total holds {extra}, which the parts beside it leave out."
 
 
 def dropped_sentence(data: xr.Dataset) -> str:

@@ -49,6 +49,19 @@ class Shown(NamedTuple):
     wraps: bool = False  # its texts
 
 
+NARROW = {  # heads of narrow columns
+    "gradients": "gra-\ndients",
+    "optimizer": "opti-\nmizer",
+    "activations": "acti-\nvations",
+    "momentary": "momen-\ntary",
+    "buffers": "buf-\nfers",
+    "outside of tensors": "out-\nside",
+    "allocated": "allo-\ncated",
+    "reserved": "re-\nserved",
+    "device": "de-\nvice",
+}
+
+
 class PlainTable(Table):
     """A table that fits its page.
 

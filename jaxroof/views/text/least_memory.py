@@ -9,7 +9,7 @@ from jaxroof.analyses.result_metadata import head_of, parts_of
 from jaxroof.analyses.training_plans import MOST
 from jaxroof.errors import listing
 from jaxroof.units import gigabytes, percent, size, too_much
-from jaxroof.views.text.layout import PlainTable, Shown
+from jaxroof.views.text.layout import NARROW, PlainTable, Shown
 from jaxroof.views.text.margin import host_sentences, margin_of
 from jaxroof.views.text.plan import (
     field_columns,
@@ -32,13 +32,6 @@ from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, ver
 
 GB = 1e9
 GROUPS = ("weights", "gradients", "optimizer", "activations")  # shown before the others
-HEADS = {  # of narrow columns
-    "gradients": "gra-\ndients",
-    "optimizer": "opti-\nmizer",
-    "activations": "acti-\nvations",
-    "momentary": "momen-\ntary",
-    "outside of tensors": "out-\nside",
-}
 WAYS = {  # other ways to ask: where a plan fits then, on how many accelerators, and where none does
     "offload": ("Without offload the fewest are {:,}.", "Without offload none hold it."),
     "constraints": (
@@ -101,7 +94,7 @@ def plans_table(data: xr.Dataset) -> PlainTable:
     def group(place: int, name: str) -> Shown:
         words = head_of(data, name)
         soon = 1 if place < len(GROUPS) else 2
-        return Shown(HEADS.get(words, words), lambda row: gigabytes(float(row[name])), soon)
+        return Shown(NARROW.get(words, words), lambda row: gigabytes(float(row[name])), soon)
 
     columns = [
         number,

@@ -26,8 +26,7 @@ SPENT = {
 GLOSSARY = (
     "In the table: best fit: the fastest schedule that fits; idle (that a search tells apart as "
     "the pipeline bubble and uneven stages) and data (messages of the data group): share of the "
-    "step, mean of the devices; held: most microbatches whose activations a device keeps, x the "
-    "layers of a stage."
+    "step, mean of the devices."
 )
 GB = 1e9
 
@@ -57,8 +56,7 @@ def best_of(data: xr.Dataset) -> str | None:
 def schedules_table(data: xr.Dataset) -> PlainTable:
     """Return one row per schedule, fastest first: time, gap, idle share, memory.
 
-    The gap is relative to the best schedule that fits. Shares are means over devices. The last
-    column is the largest number of forwards with saved activations on a device, x their layers.
+    The gap is relative to the best schedule that fits. Shares are means over devices.
     """
     limit, fastest = float(data.memory_limit), best_of(data)
     best = np.nan if fastest is None else float(data.sel(schedule=fastest).step_time)
@@ -70,9 +68,6 @@ def schedules_table(data: xr.Dataset) -> PlainTable:
         most = float(row.memory.max())
         return f"{most / GB:.4g} {percent(most / limit):>5}"
 
-    def at(head: str, stage: int, soon: int) -> Shown:
-        return Shown(head, lambda row: f"{float(row.memory[stage]) / GB:.4g}", soon)
-
     columns = [
         Shown("schedule", lambda row: str(row.schedule.values), 0, "left"),
         Shown("step\ntime", lambda row: seconds(float(row.step_time))),
@@ -81,9 +76,6 @@ def schedules_table(data: xr.Dataset) -> PlainTable:
         Shown("idle\n%", lambda row: f"{100 * float(row.bubble.mean()):.1f}", 2),
         Shown("data\n%", lambda row: f"{100 * float(row.data_time.mean() / row.step_time):.1f}", 4),
         Shown(f"fullest GB\nof {limit / GB:.4g}", fullest, 3),
-        at("first\nGB", 0, 5),
-        at("last\nGB", -1, 5),
-        Shown("held x\nlayers", lambda r: f"{int(r.in_flight.max())} x {int(r.stage_layers)}", 6),
     ]
     refused = [data.sel(schedule=name) for name in data.schedule.values[~data.allowed.values]]
 

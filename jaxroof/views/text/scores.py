@@ -18,7 +18,7 @@ from jaxroof.validation.memory import THREE, largest_terms, predicted
 from jaxroof.validation.rows import NOTES, Reason, reasons
 from jaxroof.validation.sources import NOTHING, sources
 from jaxroof.validation.steps import PARTS, largest_parts
-from jaxroof.views.text.layout import PlainTable, Shown
+from jaxroof.views.text.layout import NARROW, PlainTable, Shown
 
 LEGEND = (
     "Errors are predicted over measured, less 1; median, mean and p90 are of absolute errors, bias "
@@ -162,11 +162,10 @@ def rows_table(kind: Kind, found: pd.DataFrame) -> PlainTable:
             number("error\n[%]", "error", "+.1f", 0.01),
         ]
         return PlainTable("predicted step time and its 80 % interval [s]").add_rows(columns, rows)
-    heads = zip(("allo-\ncated", "re-\nserved", "de-\nvice"), THREE, strict=True)
     columns = [
         names,
         Shown("kind", lambda one: one["kind"] if isinstance(one["kind"], str) else "", 1, "left"),
-        *(number(head, name, ".2f", GB) for head, name in heads),
+        *(number(NARROW[name], name, ".2f", GB) for name in THREE),
         Shown("error\n[%]", error_of_peak),
         Shown("fits", lambda one: FITS[one["fits"]] or "-"),
     ]

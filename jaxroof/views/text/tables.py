@@ -73,48 +73,39 @@ def _thinned_words(best: xr.Dataset, places: Sequence[Sequence[int]]) -> str:
 def _one_axis(
     best: xr.Dataset, dim: Any, value: xr.DataArray, places: Sequence[int], title: str
 ) -> PlainTable:
-    name = str(value.name)
-    plan = _plan_columns(best, name) if "plans_feasible" in best else {}
+    """Return one row per point: the result, and of a search the best plan and what it gives."""
+    name, searched = str(value.name), "plans_feasible" in best
+    fields, need = plan_fields(best), need_of(best)
+    rows = [best.isel({dim: i}).assign(place=i) for i in places]
+    placed = f"{placement_title(best)} {placement_head(best, fields)}"
+    others = [other for other in headlines(best) if other != name]
 
-    def of_plan(place: int, head: str) -> Shown:
-        cell = plan[head]
-        return Shown(head, lambda i: cell(best.isel({dim: i})), 0 if head == "plan" else place)
+    def result(other: str) -> Shown:
+        return Shown(other, lambda row: f"{float(row[other]):.5g}", 2)
 
-    columns = [
-        Shown(str(dim), lambda i: tick(best, dim, i), 0, _side(best, dim)),
-        Shown(name, lambda i: _cell(best, value, {dim: i})),
-        *(of_plan(*one) for one in enumerate(plan, 1)),
+    def needed(row: xr.Dataset) -> str:
+        return size(float(row[need]), unit_of(best, need))
+
+    axis = [
+        Shown(str(dim), lambda row: tick(best, dim, int(row.place)), 0, _side(best, dim)),
+        Shown(name, lambda row: _cell(best, value, {dim: int(row.place)})),
+    ]
+    plan = [
+        *([Shown("80 % of\nruns [s]", short_interval, 1)] if LOW in best else []),
+        *map(result, others),
+        Shown("plan", plan_words),
+        *([Shown(placed, lambda row: placement_words(row, fields), 3)] * bool(placed.split()[1:])),
+        *([Shown(need, needed, 4)] if need in best.data_vars and need != name else []),
+        Shown("plans that fit", lambda row: f"{int(row.plans_feasible):,}", 5),
     ]
 
-    def nothing(i: int) -> list[str]:
-        if not plan or bool(best.isel({dim: i}).feasible):
+    def nothing(row: xr.Dataset) -> list[str]:
+        if not searched or bool(row.feasible):
             return []
-        cells = ["nothing fits" if head == "plan" else "-" for head in plan]
-        return [*(column.cell(i) for column in columns[:2]), *cells[:-1], "0"]
+        cells = ["nothing fits" if column.head == "plan" else "-" for column in plan[:-1]]
+        return [*(column.cell(row) for column in axis), *cells, "0"]
 
-    return PlainTable(title).add_rows(columns, places, nothing)
-
-
-def _plan_columns(best: xr.Dataset, shown: str) -> dict[str, Callable[[xr.Dataset], str]]:
-    """Return the columns for each best plan beside the result that is shown: head, cell."""
-    fields, need = plan_fields(best), need_of(best)
-    columns: dict[str, Callable[[xr.Dataset], str]] = {}
-    if LOW in best:
-        columns["80 % of\nruns [s]"] = short_interval
-    columns |= {name: _number(name) for name in headlines(best) if name != shown}
-    columns["plan"] = plan_words
-    if placement_head(best, fields):
-        head = f"{placement_title(best)} {placement_head(best, fields)}"
-        columns[head] = lambda point: placement_words(point, fields)
-    if need in best.data_vars and need != shown:
-        unit = unit_of(best, need)
-        columns[need] = lambda point: size(float(point[need]), unit)
-    columns["plans that fit"] = lambda point: f"{int(point.plans_feasible):,}"
-    return columns
-
-
-def _number(name: str) -> Callable[[xr.Dataset], str]:
-    return lambda point: f"{float(point[name]):.5g}"
+    return PlainTable(title).add_rows([*axis, *plan * searched], rows, nothing)
 
 
 def per_run(data: xr.Dataset, name: str, value: float) -> str:

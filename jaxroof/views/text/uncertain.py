@@ -7,7 +7,7 @@ import xarray as xr
 
 from jaxroof.analyses.result_metadata import need_of, unit_of
 from jaxroof.errors import listing
-from jaxroof.units import amount, seconds, size
+from jaxroof.units import amount, size
 from jaxroof.views.text.layout import PlainTable, Shown
 from jaxroof.views.text.plan import glossary, placed_words, plan_columns
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual
@@ -18,7 +18,6 @@ COSTS = (
 )  # of committing to a plan
 WORTH = 1e-4  # smallest share of the time that is worth a measurement
 ROUNDING = 1e-9  # of a result
-SHOWN = (0.05, 0.5, 0.95)  # quantiles that even a narrow table shows
 ROUGH = 0.02  # beyond 0 and 1, from which shares of few draws are called rough
 LITTLE = 0.01  # share of the variance below which an input does not matter
 PLANS = 5  # of the table, unless asked otherwise
@@ -38,32 +37,8 @@ def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
         yield from quiet(*sentences(data))
         yield from usual(spread)
         if float(data["feasible_share"]) > 0:
-            yield from usual(bands_table(data), plans_table(data, most))
+            yield from usual(plans_table(data, most))
     yield from usual(glossary(data), inputs_table(data))
-
-
-def bands_table(data: xr.Dataset) -> PlainTable:
-    """Return the quantiles of each draw's best, and of the plan best at the current values."""
-    table, aim = PlainTable(), str(data.attrs["objective"])
-    table.add_column(_named(aim), no_wrap=True)
-    for share in data["quantile"].values:
-        table.add_numbers(f"{100 * share:g} %", optional=0 if share in SHOWN else 2)
-    for head, optional in {"mean": 1, "deviation": 3, "today": 0}.items():
-        table.add_numbers(head, optional=optional)
-    for name, words in {aim: "best of each draw", f"{aim}_kept": "today's best, kept"}.items():
-        if name in data:
-            share = _share_kept(data)
-            if name != aim and share < 1:
-                words = f"{words},\nwhere it fits ({_percent(share)})"
-            values = [*data[name].values, data[f"{name}_mean"], data[f"{name}_deviation"]]
-            cells = [_amount(data, float(value)) for value in (*values, data[f"{aim}_today"])]
-            table.add_row(words, *cells)
-    return table
-
-
-def _share_kept(data: xr.Dataset) -> float:
-    place = int(data.candidate_today) if "candidate_today" in data else -1
-    return float(data.fits.sel(candidate=place)) if place > 0 else 1.0
 
 
 def plans_table(data: xr.Dataset, most: int) -> PlainTable:
@@ -93,7 +68,10 @@ def _share_column(head: str, name: str, optional: int = 0) -> Shown:
 
 def sizes_table(data: xr.Dataset) -> PlainTable:
     """Return one row per cluster size: its quantiles, the plan to commit to, and its cost."""
-    aim, points = str(data.attrs["objective"]), _sizes(data)
+    aim, points = (
+        str(data.attrs["objective"]),
+        [data.isel(gpus=i) for i in range(data.sizes["gpus"])],
+    )
     plans = [committed_plan(point) for point in points if float(point.feasible_share) > 0]
 
     def quantile(head: str, share: float, optional: int) -> Shown:
@@ -127,10 +105,6 @@ def sizes_table(data: xr.Dataset) -> PlainTable:
     return PlainTable().add_rows(columns, points, instead)
 
 
-def _sizes(data: xr.Dataset) -> list[xr.Dataset]:
-    return [data.isel(gpus=i) for i in range(data.sizes["gpus"])]
-
-
 def committed_plan(point: xr.Dataset) -> xr.Dataset:
     """Return the plan with the least average cost among those that fit most often."""
     return point.sel(candidate=int(point.candidate_committed))
@@ -158,10 +132,14 @@ def spread_sentence(data: xr.Dataset) -> str:
 def sizes_sentences(data: xr.Dataset) -> list[str]:
     """Return where nothing fits, where the plan is undecided, and the input to measure first."""
     said = []
-    for point in _sizes(data):
+    for point in [data.isel(gpus=i) for i in range(data.sizes["gpus"])]:
         if float(point.feasible_share) < 1:
             said.append(f"{int(point.gpus):,} gpus: {_unanswered(point)}")
-    answered = [point for point in _sizes(data) if float(point.feasible_share) > 0]
+    answered = [
+        point
+        for point in [data.isel(gpus=i) for i in range(data.sizes["gpus"])]
+        if float(point.feasible_share) > 0
+    ]
     if answered:
         worst = max(answered, key=lambda point: float(committed_plan(point).regret_mean))
         cost = _cost(committed_plan(worst))
@@ -281,8 +259,7 @@ def _named(objective: str) -> str:
 
 
 def _amount(data: xr.Dataset, value: float) -> str:
-    unit = str(data[str(data.attrs["objective"])].attrs.get("units", "1"))
-    return seconds(value) if unit == "s" else size(value, unit)
+    return amount(value, unit_of(data, str(data.attrs["objective"])))
 
 
 def _percent(share: float) -> str:
@@ -294,20 +271,26 @@ def _percent(share: float) -> str:
 
 def inputs_table(data: xr.Dataset) -> PlainTable:
     """Return one row per uncertain input, those that move the result most first."""
-    table, sizes = PlainTable(), "gpus" in data.sizes
-    table.add_column("uncertain\ninput", no_wrap=True)
-    table.add_column("drawn from")
-    table.add_numbers("today", optional=1)
-    parts = data.sobol_total if sizes else xr.concat([data.sobol_first, data.sobol_total], "gpus")
-    heads = [f"% on\n{int(n):,}" for n in data.gpus.values] if sizes else []
-    table.add_numbers(*(heads or ("by itself\n%", "in all\n%")))
     names = short_names([str(path) for path in data.parameter.values])
-    for i in first_to_last(data):
-        row, shares = data.isel(parameter=i), parts.isel(parameter=i).values
-        today = size(float(row.parameter_today), str(row.units.values))
-        cells = [names[i], str(row.drawn_from.values), today]
-        table.add_row(*cells, *(digits(float(share)) for share in shares))
-    return table
+
+    def today(row: xr.Dataset) -> str:
+        return size(float(row.parameter_today), str(row.units.values))
+
+    def on(i: int) -> Shown:
+        return Shown(
+            f"% on\n{int(data.gpus[i]):,}", lambda row: digits(float(row.sobol_total[..., i]))
+        )
+
+    parts = [Shown("by itself\n%", lambda row: digits(float(row.sobol_first)))]
+    parts += [Shown("in all\n%", lambda row: digits(float(row.sobol_total)))]
+    columns = [
+        Shown("uncertain\ninput", lambda row: names[int(row.place)], 0, "left"),
+        Shown("drawn from", lambda row: str(row.drawn_from.values), 0, "left", wraps=True),
+        Shown("today", today, 1),
+        *(map(on, range(data.sizes["gpus"])) if "gpus" in data.sizes else parts),
+    ]
+    rows = [data.isel(parameter=i).assign(place=i) for i in first_to_last(data)]
+    return PlainTable().add_rows(columns, rows)
 
 
 def short_names(paths: list[str]) -> list[str]:
