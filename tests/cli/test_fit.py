@@ -31,11 +31,11 @@ def test_the_first_sentence_is_the_answer(jaxroof):
         f"A step takes {seconds(float(data.step_time))}."
     )
     assert third.startswith("A shorter step on as many accelerators: ")
-    assert "Assumed, because not given: attention kernel cudnn; loss kernel fused;" in said.words
+    assert "Assumed, because not given: attention kernel cudnn; cross entropy fused;" in said.words
     less = jaxroof(f"{SMALL} --set recompute=full --set system.hbm_capacity=80GB")
     assert "needs 71.69 GB of the 80 GB given; 8.306 GB are left." in less.words
     assert (
-        "The answer hangs on the loss kernel: with cross_entropy=native (80.6 GB) or "
+        "The answer hangs on the cross entropy: with cross_entropy=native (80.6 GB) or "
         "cross_entropy=eager (85.06 GB) it would not fit."
     ) in less.words
 

@@ -178,7 +178,7 @@ def _plans(axes: Axes, data: xr.Dataset) -> None:
         colour = "white" if inside and colours[at] == style.GREEN else style.BLACK
         where, side = chance[at] + (-1.5 if inside else 1.5), "right" if inside else "left"
         axes.text(where, at, words, ha=side, va="center", color=colour)
-    names = [placed_words(data.isel(candidate=i), before="placed") for i in held]
+    names = [placed_words(data.isel(candidate=i)) for i in held]
     bars.names(axes, [name.replace(" (", "\n(") for name in names])
     axes.set_title("the plan to commit to: green", loc="left")
     axes.set(xlim=(0, 105), xlabel="draws in which it is the best [%]")

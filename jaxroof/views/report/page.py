@@ -22,7 +22,6 @@ from jaxroof.views.report.provenance import (
     choice_rows,
     input_rows,
     made_rows,
-    result_rows,
 )
 from jaxroof.views.text.said import Said
 
@@ -121,9 +120,8 @@ def _section(answered: Answered, name: str, alone: bool) -> Markup:
         *([element("p", note, class_="note")] if note else []),
         _folded("Choices", ("choice", "value"), list(choice_rows(result.data))),
         _folded("Inputs", ("input", "value", "meaning"), list(input_rows(result.data))),
-        _values(result),
-        element("h3", "How it was made"),
-        rows_of(("", ""), made_rows(result)),
+        _folded("How it was made", ("", ""), list(made_rows(result))),
+        *([_csv(result)] if _cells(result.data) <= CELLS else []),
     ]
     return element("section", joined(parts), aria_label=f"{title} ({result.name})")
 
@@ -173,13 +171,8 @@ def _folded(title: str, heads: Sequence[str], rows: list[tuple[str, ...]]) -> Ma
     return element("details", element("summary", f"{title} ({len(rows)})"), rows_of(heads, rows))
 
 
-def _values(result: Result) -> Markup:
-    """Return the range of every result, and all values as a table to keep, where these are few."""
-    data = result.data
-    rows = list(result_rows(data))
-    table = rows_of(("name", "values", "over", "meaning"), rows)
-    kept = [_csv(result)] if len(data.variables) * math.prod(data.sizes.values()) <= CELLS else []
-    return element("details", element("summary", f"Numbers ({len(rows)})"), *kept, table)
+def _cells(data: xr.Dataset) -> int:
+    return len(data.variables) * math.prod(data.sizes.values())
 
 
 def _csv(result: Result) -> Markup:

@@ -5,7 +5,6 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
 import xarray as xr
 
 from jaxroof.analyses.rerun import ANSWERS
@@ -15,7 +14,7 @@ from jaxroof.io.history import HISTORY, parts_of
 from jaxroof.io.stored_format import FORMAT, QUESTION, RESULTS, checksums
 from jaxroof.records import is_quantity
 from jaxroof.settings import paths_of
-from jaxroof.units import show, size
+from jaxroof.units import show
 
 Row = tuple[str, ...]
 
@@ -92,48 +91,6 @@ def _fields(name: str) -> dict[str, "dataclasses.Field[Any]"]:
     except InputError:
         return {}
     return {path: field for path, field in found if is_quantity(field)}
-
-
-def result_rows(data: xr.Dataset) -> Iterator[Row]:
-    """Yield every result: its name, its values, over which dimensions, its meaning."""
-    for name, column in data.variables.items():
-        over = " x ".join(f"{dim} ({size})" for dim, size in column.sizes.items())
-        meaning = str(column.attrs.get("long_name", ""))
-        yield str(name), _values(column), over or "one value", meaning
-
-
-def _values(column: xr.Variable) -> str:
-    """Return the range of a result's values, or its few words."""
-    values, unit = column.values.ravel(), str(column.attrs.get("units", "1"))
-    flags = str(column.attrs.get("flag_meanings", "")).split()
-    if values.dtype.kind == "b":
-        return f"true at {int(values.sum()):,} of {values.size:,}"
-    if values.dtype.kind not in "iuf" or flags:
-        words = list(dict.fromkeys(_word(value, flags) for value in values[:1000].tolist()))
-        return ", ".join(words[:6]) + (", ..." if len(words) > 6 else "")
-    there = values[np.isfinite(values)] if values.dtype.kind == "f" else values[values != -1]
-    if not there.size:
-        return "none"
-    least, most = (_amount(float(value), unit) for value in (there.min(), there.max()))
-    return least if least == most else f"{least} to {most}"
-
-
-def _word(value: object, flags: list[str]) -> str:
-    if isinstance(value, int | float) and 0 <= value < len(flags):
-        return flags[int(value)]
-    return str(value)
-
-
-def _amount(value: float, unit: str) -> str:
-    """Return a value with its unit; one that a file invented stays as it is.
-
-    >>> _amount(8e10, "B"), _amount(2.0, "furlong")
-    ('80 GB', '2 furlong')
-    """
-    try:
-        return size(value, unit)
-    except (LookupError, ValueError):
-        return f"{value:.6g} {unit}"
 
 
 def decoded(attrs: Mapping[Any, Any], name: str) -> dict[str, Any]:

@@ -102,7 +102,7 @@ def outlier_lines(found: Calibration) -> Iterator[str]:
 
 def interval_lines(found: Calibration) -> Iterator[str]:
     """Yield the 80 % intervals that plans have with the file, by kind."""
-    told = [(kind, float(w)) for kind, w in zip(REGIMES, found.own, strict=True) if float(w) > 0.0]
+    told = [(kind, float(w)) for kind, w in zip(REGIMES, found.own, strict=False) if float(w) > 0.0]
     for kind, width in told:
         ends = f"{np.exp(-width):.2f} to {np.exp(width):.2f}"
         yield f"Plans of the kind {kind.words}: {ends} times the step time in 80 % of runs."

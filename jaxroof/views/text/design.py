@@ -11,7 +11,7 @@ from jaxroof.units import amount, show
 from jaxroof.views.parameter_words import words_of
 from jaxroof.views.text.interval import interval_sentence, tokens_sentence
 from jaxroof.views.text.layout import PlainTable, Shown
-from jaxroof.views.text.plan import placed_words, placement_title, plan_fields, plan_sentence
+from jaxroof.views.text.plan import placed_words, plan_sentence
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
 
 SAME = 1e-3  # relative change of a field that is too small to report
@@ -160,13 +160,10 @@ def _moves(data: xr.Dataset) -> tuple[list[str], list[str]]:
     found: tuple[list[str], list[str]] = ([], [])
     for number in np.argsort(-np.abs(moved), kind="stable"):
         before, after = data.value.values[:, number]
-        if abs(after / before - 1) < SAME:
-            continue
-        change = float(f"{abs(after - before):.3g}")
-        moved_by = show(change, str(data.field_units.values[number]))
+        change = show(float(f"{abs(after - before):.3g}"), str(data.field_units.values[number]))
         what = words_of(str(data.field.values[number])).removesuffix(" rate")
-        sign = "+" if after > before else ""
-        found[int(after < before)].append(f"{sign}{moved_by} of {what}")
+        if abs(after / before - 1) >= SAME:
+            found[int(after < before)].append(f"{'+' * (after > before)}{change} of {what}")
     return found
 
 
@@ -174,17 +171,11 @@ def _plans(data: xr.Dataset) -> list[str]:
     """Return the plan of the best machine, and of the base."""
     if "tensor" not in data.data_vars:
         return []
-    fields = plan_fields(data)
-    each = [
-        placed_words(one, fields, placement_title(one))
-        for one in (data.isel(machine=i) for i in (1, 0))
-        if bool(one.feasible)
-    ]
-    if len(each) == 1 or each[0] == each[1]:
-        said = f"Its plan: {each[0]}{', as on the base' if len(each) > 1 else ''}."
-    else:
-        said = f"Its plan: {each[0]}; on the base: {each[1]}."
-    return [said, plan_sentence(data.isel(machine=1))]
+    best, base = (data.isel(machine=i) for i in (1, 0))
+    there = f"; on the base: {placed_words(base)}" if bool(base.feasible) else ""
+    same = placed_words(base) == placed_words(best)
+    also = ", as on the base" if there and same else there
+    return [f"Its plan: {placed_words(best)}{also}.", plan_sentence(best)]
 
 
 def _holding(data: xr.Dataset) -> str:

@@ -26,7 +26,6 @@ from jaxroof.views.text.interval import interval_words
 from jaxroof.views.text.layout import PlainTable, Shown
 from jaxroof.views.text.plan import (
     placed_words,
-    placement_title,
     plan_sentence,
     stages_sentence,
 )
@@ -37,7 +36,6 @@ TELLING = 5e-4  # smaller elasticities are listed alone
 ROWS = 0.005  # smallest share of the step for which an operation has its own row
 SWITCH = "switch_"
 NEAR = 3  # capacity steps shown on either side
-MOST = 3  # most changes of the dominant limit that are reported
 LITTLE = 5e-5  # shares of the step below this are reported as none
 LINKS = ("NVLink", "the network")
 
@@ -72,8 +70,7 @@ def explain_sentences(found: Explanation) -> list[str]:
 def best_sentence(found: Explanation) -> str:
     """Return the best plan, its speed and the memory it uses."""
     best, need, aim = found.best, need_of(found.best), objective_of(found.best)
-    domain = "in an NVLink domain" if placement_title(best) == "fast" else placement_title(best)
-    said = f"Best plan: {placed_words(best, behind=domain)}, {per_run(best, aim, float(best[aim]))}"
+    said = f"Best plan: {placed_words(best)}, {per_run(best, aim, float(best[aim]))}"
     if f"{need}_limit" not in best:
         return f"{said}."
     taken, limit = (amount(float(best[n]), unit_of(best, n)) for n in (need, f"{need}_limit"))
@@ -114,37 +111,22 @@ def _buys(found: Explanation, known: Resources, limit: str) -> str:
 
 
 def _turns(found: Explanation, known: Resources) -> str:
-    """Return where another resource becomes dominant: at which change of which parameter."""
-    first, turns = next(iter(found.limits)), found.turns
+    """Return where another resource becomes dominant: at the nearest change of a parameter."""
+    first, turns = known.limits[next(iter(found.limits))], found.turns
     if not turns.sizes["turn"]:
-        span = float(found.response.factor.max())
-        return (
-            f"{_begin(known.limits[first])} stays the bottleneck with any rate or latency from "
-            f"1/{span:.3g} to {span:.3g} times today's."
-        )
-    ways: dict[str, list[str]] = {}
-    for i in range(min(MOST, turns.sizes["turn"])):
-        turn = turns.isel(turn=i)
-        limit = known.limits[str(turn.turn_limit.values)]
-        ways.setdefault(limit, []).append(_way(found, turn, limit))
-    told = []
-    for limit, each in ways.items():  # a change of another resource comes first
-        order = sorted(each, key=lambda way: not way.startswith("it"))
-        told.append(f"{_begin(limit)} becomes the bottleneck if {' or '.join(order)}.")
-    return " ".join(told)
-
-
-def _way(found: Explanation, turn: xr.Dataset, limit: str) -> str:
+        span = f"{float(found.response.factor.max()):.3g}"
+        times = f"from 1/{span} to {span} times today's"
+        return f"{_begin(first)} stays the bottleneck with any rate or latency {times}."
+    turn = turns.isel(turn=0)
+    limit = known.limits[str(turn.turn_limit.values)]
     path, factor = str(turn.turn_parameter.values), float(turn.turn_factor)
     unit = str(found.elasticities.parameter_units.sel(parameter=path).values)
-    what = words_of_parameter(path)
-    what = (
-        "it" if what == limit else "its bandwidth" if what == _bandwidth(limit) else f"the {what}"
-    )
-    value = size(float(f"{float(turn.turn_value):.3g}"), unit)
+    value, what = _size(turn.turn_value, unit), words_of_parameter(path)
+    what = {limit: "it", _bandwidth(limit): "its bandwidth"}.get(what, f"the {what}")
+    way = f"falls below {value} ({100 * factor:.3g} % of today's)"
     if factor > 1.0:
-        return f"{what} grows beyond {value} ({factor:.3g} times today's)"
-    return f"{what} falls below {value} ({100 * factor:.3g} % of today's)"
+        way = f"grows beyond {value} ({factor:.3g} times today's)"
+    return f"{_begin(limit)} becomes the bottleneck if {what} {way}."
 
 
 def _begin(words: str) -> str:
@@ -199,8 +181,7 @@ def _nearest(found: Explanation, known: Resources) -> str:
         then = f"It is as fast as this one, up to {until} times today's."
     return (
         f"This plan is the best until the {words_of_parameter(path)} {way} to {value} "
-        f"({_near(factor)}); there {plan_with_placement(row, found.response)} takes over. {then} "
-        f"Every other rate or latency has to move further to change the plan."
+        f"({_near(factor)}); there {plan_with_placement(row, found.response)} takes over. {then}"
     )
 
 
@@ -212,17 +193,11 @@ def _near(factor: float) -> str:
 def _sampled(found: Explanation) -> str:
     """Return what may be missed where the time is not convex in the parameters."""
     if left := int(found.response.attrs.get("switches_open", 0)):
-        return (
-            f"Plans come so close in {left:,} narrow ranges of them that the search stopped there: "
-            "one that is best only inside such a range is not seen."
-        )
+        return f"Within {left:,} narrow ranges of them plans come too close to search further."
     if found.response.attrs.get("switches") != SAMPLED:
         return ""
     values = found.response.sizes["factor"]
-    return (
-        f"The time is not convex in all of them: the best plan is known at {values} values of "
-        "each, and one that is best only between two of them is not seen."
-    )
+    return f"The best plan is known at {values} values of each; between two of them it may differ."
 
 
 def _nothing(found: Explanation) -> str:

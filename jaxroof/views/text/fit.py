@@ -146,9 +146,11 @@ def assumption_sentences(data: xr.Dataset) -> list[str]:
     found = [f"Assumed, because not given: {told}."] if told else []
     bounds = [f"{name} {data[name].bound}" for name in ("allocated", "reserved", "device")]
     condition = data.allocated.attrs.get("condition")
+    known = ", ".join([*bounds, *[condition] * bool(condition)])
     found.append(
-        "Allocated is what PyTorch counts; reserved is with fragmentation; device is with context "
-        f"and communicators. Known to: {', '.join(bounds)}{f', {condition}' if condition else ''}."
+        "Momentary is the largest of what lives for a moment; buffers are workspaces, placeholders "
+        "and gathered weights; allocated is what PyTorch counts; reserved is with fragmentation; "
+        f"device is with context and communicators. Known to: {known}."
     )
     return found
 

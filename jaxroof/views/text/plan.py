@@ -127,13 +127,11 @@ def placement_words(plan: xr.Dataset, fields: Iterable[str] | None = None) -> st
     return "x".join(str(int(plan.data_vars[f])) for f in placement_fields(plan, fields))
 
 
-def placed_words(
-    plan: xr.Dataset, fields: Iterable[str] | None = None, before: str = "", behind: str = ""
-) -> str:
+def placed_words(plan: xr.Dataset) -> str:
     """Return a plan in words: its split, followed by its placement, if any, in brackets."""
-    placement = placement_words(plan, fields)
-    said = " ".join(filter(None, (before, placement, behind)))
-    return f"{plan_words(plan)} ({said})" if placement else plan_words(plan)
+    placement = placement_words(plan)
+    placed = f" ({placement_title(plan)} {placement})" if placement else ""
+    return f"{plan_words(plan)}{placed}"
 
 
 def placement_head(data: xr.Dataset, fields: Iterable[str]) -> str:
