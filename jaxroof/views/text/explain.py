@@ -193,7 +193,8 @@ def _near(factor: float) -> str:
 def _sampled(found: Explanation) -> str:
     """Return what may be missed where the time is not convex in the parameters."""
     if left := int(found.response.attrs.get("switches_open", 0)):
-        return f"Within {left:,} narrow ranges of them plans come too close to search further."
+        ranges = f"{left:,} narrow ranges of them"
+        return f"Plans come so close in {ranges} that the search stopped there."
     if found.response.attrs.get("switches") != SAMPLED:
         return ""
     values = found.response.sizes["factor"]

@@ -26,12 +26,17 @@ def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
     yield from quiet(answer_sentence(data))
     yield from usual(plan_line(data), change_sentence(data), *open_sentences(data))
     yield from usual(stages_table(data))
-    margin, needs = margin_of(data, "device"), data.device.values.tolist()
-    if any(margin.is_doubtful(need, float(data.capacity)) for need in needs):
-        yield from usual(f"{MARK} within the error ({margin.words}) of what there is.")
+    yield from usual(mark_sentence(data))
     if changes_of(data):
         yield from usual(changes_table(data), price_sentence(data))
     yield from verbose(*assumption_sentences(data))
+
+
+def mark_sentence(data: xr.Dataset) -> str:
+    """Return what the mark of a stage means; empty where no stage has one."""
+    margin, needs = margin_of(data, "device"), data.device.values.tolist()
+    doubt = any(margin.is_doubtful(need, float(data.capacity)) for need in needs)
+    return f"{MARK} within the error ({margin.words}) of what there is." if doubt else ""
 
 
 def open_sentences(data: xr.Dataset) -> list[str]:

@@ -130,8 +130,7 @@ def placement_words(plan: xr.Dataset, fields: Iterable[str] | None = None) -> st
 def placed_words(plan: xr.Dataset) -> str:
     """Return a plan in words: its split, followed by its placement, if any, in brackets."""
     placement = placement_words(plan)
-    placed = f" ({placement_title(plan)} {placement})" if placement else ""
-    return f"{plan_words(plan)}{placed}"
+    return f"{plan_words(plan)} ({placement})" if placement else plan_words(plan)
 
 
 def placement_head(data: xr.Dataset, fields: Iterable[str]) -> str:
