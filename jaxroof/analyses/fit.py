@@ -118,16 +118,12 @@ def fit(
         **_changes(answered, changes, model, system, asks),
         "software": TODAY,
     }
-    _bound(data, asked)
+    _bound(data, answered)
     if answered.of_today:
         _beside(data, asked)
-    for name, bound in answered.bounds.items():
-        data[name].attrs["bound"] = bound
     for name, (value, metadata) in answered.pools.items():
         values = np.broadcast_to(value, data.device.shape).copy()
         data[name] = xr.Variable(("stage",), values, attributes(metadata))
-    if answered.bounds:
-        data["allocated"].attrs.pop("condition", None)
     for name, value in answered.attributes.items():
         data.attrs[name] = value if isinstance(value, str) else json.dumps(value)
     return data
@@ -194,12 +190,13 @@ def _beside(data: xr.Dataset, asked: Question) -> None:
         data["fits"] = ((), both, {"long_name": "Whether every stage fits"})
 
 
-def _bound(data: xr.Dataset, asked: Question) -> None:
+def _bound(data: xr.Dataset, answered: SoftwareAnswer) -> None:
     """Say how far the results may be off, and what the capacity is."""
+    asked = answered.asked
     allocated = EXPERTS if asked.inputs.model.experts > 0.0 else DENSE
-    for name, bound in {"allocated": allocated, **BOUNDS}.items():
+    for name, bound in {"allocated": allocated, **BOUNDS, **answered.bounds}.items():
         data[name].attrs["bound"] = bound
-    if _open(asked, ("attention_kernel",)):
+    if not answered.bounds and _open(asked, ("attention_kernel",)):
         data["allocated"].attrs["condition"] = KERNELS
     system, about = asked.inputs.system, data["capacity"].attrs
     if system.hbm_reported is not None:

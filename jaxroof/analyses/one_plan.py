@@ -22,6 +22,7 @@ from jaxroof.io.traces import trace_of
 
 LAYERED = ("training", "published", "unfused")
 SCHEDULED = ("training", "published")
+STAGED = ("pipeline",)
 TRACED = ("pipeline", "training", "published")
 
 
@@ -47,8 +48,8 @@ def layers(
     >>> str(data.operation.values[0])
     'qkv'
     """
-    asked = _named("layers", LAYERED, estimator, inputs)
-    return _asked("layers", asked, inputs, recipe, axes, {**(settings or {}), **more})
+    given = {**(settings or {}), **more}
+    return _asked("layers", LAYERED, estimator, inputs, recipe, axes, given)
 
 
 def training_layers(inputs: Any, recipe: Any = None, **more: Any) -> xr.Dataset:
@@ -84,7 +85,8 @@ def stages(
     >>> [round(float(share), 3) for share in found.idle_share]
     [0.181, 0.181]
     """
-    return _asked("stages", named("pipeline"), {**(settings or {}), **more}, None, axes, {})
+    given = {**(settings or {}), **more}
+    return _asked("stages", STAGED, "pipeline", given, None, axes, {})
 
 
 def schedule(
@@ -111,8 +113,8 @@ def schedule(
     >>> "1f1b" in data.schedule.values
     True
     """
-    asked = _named("schedule", SCHEDULED, estimator, inputs)
-    return _asked("schedule", asked, inputs, recipe, axes, {**(settings or {}), **more})
+    given = {**(settings or {}), **more}
+    return _asked("schedule", SCHEDULED, estimator, inputs, recipe, axes, given)
 
 
 def training_schedule(inputs: Any, recipe: Any = None, **more: Any) -> xr.Dataset:
@@ -163,35 +165,30 @@ def question_of(data: xr.Dataset) -> tuple[Any, Any]:
 # ---- Settings or records in, checked inputs out -------------------------------------------------
 
 
-def _named(
-    question: str, able: tuple[str, ...], estimator: Estimator | str | None, inputs: Any
-) -> Estimator:
-    """Return the estimator of a question: the one that is given, else that of the inputs."""
-    if isinstance(estimator, str) and estimator in HOMES:
-        estimator = named(estimator)
-    found = estimator or estimator_for({} if inputs is None else inputs)
-    if isinstance(found, str) or question not in found.details():
-        name = found if isinstance(found, str) else found.name
-        raise unknown("estimator", name, f"estimator with {question}", able)
-    return found
-
-
 def _asked(
-    name: str,
-    estimator: Estimator,
+    question: str,
+    able: tuple[str, ...],
+    estimator: Estimator | str | None,
     inputs: Any,
     recipe: Any,
     axes: AxisValues | None,
     given: Mapping[str, Any],
 ) -> xr.Dataset:
-    own = options_of(estimator, name)
+    """Return a detail of the estimator that is given, else of that of the inputs."""
+    if isinstance(estimator, str) and estimator in HOMES:
+        estimator = named(estimator)
+    of = estimator or estimator_for({} if inputs is None else inputs)
+    if isinstance(of, str) or question not in of.details():
+        name = of if isinstance(of, str) else of.name
+        raise unknown("estimator", name, f"estimator with {question}", able)
+    own = options_of(of, question)
     options = {key: value for key, value in given.items() if key in own}
     chosen = {key: value for key, value in given.items() if key not in own}
     if axes is None:
-        asked = Question(estimator, *_settled(estimator, inputs, recipe, chosen))
+        asked = Question(of, *_settled(of, inputs, recipe, chosen))
     else:
-        asked = ask(estimator, inputs, recipe, chosen, axes)
-    return detail(estimator, name, asked, **options)
+        asked = ask(of, inputs, recipe, chosen, axes)
+    return detail(of, question, asked, **options)
 
 
 def _settled(

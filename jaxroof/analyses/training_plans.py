@@ -1,9 +1,10 @@
 """The plans of today's training: the fastest that fit, those that need least, one of your own."""
 
+import contextlib
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -246,33 +247,20 @@ def _measured(machine: OneMachine, best: xr.Dataset) -> Whole:
     }
 
 
-def near_batches(batch: int) -> Iterator[int]:
-    """Yield the nearest multiples to a batch that divides badly, none if it divides well.
-
-    >>> list(near_batches(1023)), list(near_batches(1024)), list(near_batches(48))
-    ([1024, 1008], [], [])
-    """
-    if any(batch % size == 0 for size in MULTIPLES):
-        return
-    for size in MULTIPLES:
-        near = max(round(batch / size), 1) * size
-        yield near if size == MULTIPLES[0] or near % MULTIPLES[0] else near - size
-
-
 def better_batch(
     best: xr.Dataset, batch: int, ask: Callable[[int], xr.Dataset]
 ) -> tuple[int, float] | None:
     """Return the near batch that trains most sequences a second, and how many times as many.
 
-    Arguments: ``best`` are the fastest plans at ``batch``, ``ask`` returns those at another. None
-    if no near batch is worth it.
+    It is a multiple near a batch that divides badly. Arguments: ``best`` are the fastest plans at
+    ``batch``, ``ask`` returns those at another. None if no near batch is worth it.
     """
     found: dict[int, float] = {}
-    for near in near_batches(batch):
-        try:
+    for size in MULTIPLES if all(batch % size for size in MULTIPLES) else ():
+        near = max(round(batch / size), 1) * size
+        near -= size * (size != MULTIPLES[0] and near % MULTIPLES[0] == 0)  # another than before
+        with contextlib.suppress(InputError):  # no plan is legal or fits there
             found[near] = float(ask(near).throughput[0] / best.throughput[0])
-        except InputError:  # no plan is legal or fits there
-            continue
     most = max(found, key=lambda near: found[near], default=None)
     return (most, found[most]) if most is not None and found[most] >= WORTH else None
 
