@@ -83,24 +83,13 @@ class Explanation:
         return dict(sorted(zip(names, sums, strict=True), key=lambda item: -item[1]))
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Task:
+class Task(NamedTuple):
     """One machine to explain: checked inputs and recipe without a plan, and its resources."""
 
     estimator: Estimator
     inputs: Any
     recipe: Any
     resources: Resources
-
-    def planned(self, plan: Any) -> Any:
-        """Return the inputs with a plan made from a mapping of its fields."""
-        fields = {field: np.asarray(plan[field]) for field in self.estimator.plan_fields}
-        return with_plans(self.estimator, self.inputs, fields)
-
-    @property
-    def about(self) -> dict[str, str]:
-        """Return the attributes needed to repeat the run."""
-        return provenance(self.estimator, self.inputs, self.recipe)
 
 
 def explain(
@@ -142,7 +131,9 @@ def explain(
         steps = told.result()
     best = _best(task, steps)
     there = bool(best.feasible)
-    planned = task.planned(best if there else dict.fromkeys(estimator.plan_fields, 1))
+    plan: Any = best if there else dict.fromkeys(estimator.plan_fields, 1)
+    fields = {field: np.asarray(plan[field]) for field in estimator.plan_fields}
+    planned = with_plans(estimator, task.inputs, fields)
     operations = _operations(task, planned, there)
     return Explanation(
         best=best,
@@ -170,7 +161,7 @@ def _task(estimator: Estimator, inputs: Any, recipe: Any, rules: Iterable[Any]) 
 
 def _steps(task: Task, rules: Iterable[Any]) -> xr.Dataset:
     """Return the effect of more and less capacity; only the best plan if none is needed."""
-    asked = (task.estimator, task.inputs, task.recipe)
+    asked = task[:3]
     if task.estimator.need and task.estimator.limit is not None:
         return capacity_steps(*asked, where=rules)
     found = search(*asked, where=rules)
@@ -208,7 +199,7 @@ def _elasticities(task: Task, inputs: Any, there: bool) -> xr.Dataset:
     asked = list(dict.fromkeys([*machine, *(path for path in whole if path not in lacks)]))
     found = at_plan(estimator, inputs, task.recipe, tuple(asked), aim)
     found.coords["value"] = ("parameter", [float(get_at(inputs, path)) for path in asked])
-    found.attrs |= task.about
+    found.attrs |= provenance(*task[:3])
     return found if there else found.isel(parameter=slice(0))
 
 
@@ -225,7 +216,7 @@ def _operations(task: Task, inputs: Any, there: bool) -> xr.Dataset:
         "seconds": (("operation", "limit"), seconds[0], by),
     }
     labels = {"operation": names, "limit": list(task.resources.limits)}
-    found = xr.Dataset(columns, labels, task.about)
+    found = xr.Dataset(columns, labels, provenance(*task[:3]))
     return found if there else found.isel(operation=slice(0))
 
 
