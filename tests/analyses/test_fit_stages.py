@@ -53,12 +53,6 @@ def test_models_systems_and_numbers_of_a_machine_are_axes_too() -> None:
     assert data.capacity.isel(model=0).values.tolist() == [40e9, 1e12]
 
 
-def test_an_even_split_holds_for_every_number_of_stages() -> None:
-    data = jr.fit_stages(**ABOUT, plan={}, axes={"pp": [3, 5]}, layer_split="even")
-    assert data.legal.all()
-    assert data.layers.sum("stage").values.tolist() == [32.0, 32.0]
-
-
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"axes": {"tpp": [1]}}, "tpp: no such"),
     ({"axes": {"tp": [1], "tensor": [2]}}, "axes.tensor: given twice, as tensor too"),

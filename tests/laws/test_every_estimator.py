@@ -17,6 +17,7 @@ from jaxroof.engine.grid.axes import read_axes, replace_all
 from jaxroof.engine.grid.dependencies import effective
 from jaxroof.engine.grid.question import resolve
 from jaxroof.errors import InputError, NotGiven
+from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.records import checked, get_at, is_quantity, leaves, replace_at
 from jaxroof.structure import results, structure
 from jaxroof.views.text.estimators import listed
@@ -139,3 +140,8 @@ def test_alone_is_compiled_is_batch_is_grid(law: Law) -> None:
     assert_same(
         {n: v.values for n, v in wide.items()}, {n: v[: len(asked)] for n, v in every.items()}
     )
+
+
+def test_the_questions_are_those_of_the_estimators_in_their_order() -> None:
+    about = {name: estimators.estimator(name).about for name in estimators.names()}
+    assert [*about.items()] == [*QUESTIONS.items()]
