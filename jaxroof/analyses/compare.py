@@ -145,8 +145,6 @@ class NoStepTime(NoAnswer):
 def contender(text: str) -> Contender:
     """Return a system to compare from a text such as ``h800-nvs8:2048:fp8``.
 
-    Raises: InputError for a text of another form.
-
     >>> contender("gb200-nvl72:1024:mxfp8").words, contender("h100-nvs8::fp8").gpus
     ('1,024 x gb200-nvl72, mxfp8', None)
     """

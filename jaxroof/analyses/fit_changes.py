@@ -99,7 +99,6 @@ def fit_changes(
     Returns: a Dataset over ``change``, single ones before pairs, cheapest first: ``set`` (what to
     set, in JSON), ``cost``, ``step_time``, ``device``, ``saved``, ``fits``. If nothing fits, it has
     the changes that need least.
-    Raises: InputError as ``fit`` does.
 
     >>> data = fit_changes(model="llama3-8b", system="h100-nvs8", plan={"dp": 8}, global_batch=128)
     >>> bool(data.fits.all())
@@ -235,14 +234,15 @@ class _Search:
         timed = change.said.get("layer_split", "even") == "even"
         found = self._evaluated(change, points)
         for values, (device, time, fits) in zip(points, found, strict=True):
-            moved = [PATHS[place] for place in np.flatnonzero(values != self.points[0])]
-            numbers = {path: float(values[PATHS.index(path)]) for path in moved}
-            settings = change.said | {SHORTEST[path]: numbers[path] for path in moved}
-            if "plan.exchange" in numbers:
-                settings[SHORTEST["plan.exchange"]] = EXCHANGES[int(numbers["plan.exchange"])]
+            moved = np.flatnonzero(values != self.points[0])
+            numbers = {PATHS[place]: float(values[place]) for place in moved}
+            settings = change.said | {
+                SHORTEST[path]: EXCHANGES[int(n)] if path == "plan.exchange" else n
+                for path, n in numbers.items()
+            }
             if settings and np.isfinite(device):
                 step_time = time if timed and UNTIMED not in numbers else np.nan
-                own = frozenset(kinds | {KINDS[path] for path in moved})
+                own = frozenset(kinds | {KINDS[path] for path in numbers})
                 cost = step_time / self.own.step_time - 1.0
                 yield Change(settings, own, cost, step_time, device, fits)
 

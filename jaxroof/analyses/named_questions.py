@@ -59,7 +59,6 @@ def evaluate(
 
     Arguments: ``estimator`` itself or its name; ``settings`` and ``more`` are values, texts with
     units, or names from the catalogue; ``axes`` as in ``tabulate``.
-    Raises: InputError for settings that are missing, unknown (with the nearest) or out of range.
     """
     asked = named(estimator) if isinstance(estimator, str) else estimator
     return table(asked, None, axes=axes, settings={**(settings or {}), **more})
@@ -67,8 +66,6 @@ def evaluate(
 
 def estimator_for(inputs: Any) -> Estimator:
     """Return the estimator of a training step that a record of inputs, or its settings, are of.
-
-    Raises: InputError for a record of another estimator.
 
     >>> estimator_for({"model": "llama3-8b"}).name
     'training'

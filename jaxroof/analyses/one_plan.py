@@ -77,8 +77,6 @@ def stages(
     """Return work, idle time and memory of every stage; settings as in ``jr.evaluate("pipeline")``.
 
     Returns: a Dataset over ``stage``: seconds of its visits, shares of the step, bytes.
-    Raises: InputError for settings that are missing, unknown (with the nearest name) or out of
-    range, and for a plan that breaks a rule.
 
     >>> plan = {"plan.data": 1, "plan.tensor": 1, "plan.pipeline": 2, "plan.microbatches": 4}
     >>> found = stages(plan, model="mlp-xs", system="distir-a", profile="distir-a")

@@ -62,7 +62,6 @@ def roofline(
     separated by commas; ``sweep`` such as ``"B=1:8192"``; ``settings`` other fields by path.
     Returns: a Dataset over the swept size, and over ``case`` if there are several;
     ``jr.plot.roofline`` draws it.
-    Raises: InputError that names the option and the allowed values.
     """
     known = [name for name, home in HOMES.items() if home.startswith(OPERATORS)]
     if op not in known:

@@ -41,7 +41,6 @@ def sensitivities(
     lower and higher by ``change``, includes jumps. A threshold jumps where another split becomes
     best, so the two may differ. ``low`` and ``high`` are the results solved again. A parameter of
     value 0 (an exponent, a latency) has elasticity 0.
-    Raises: InputError for an unknown parameter (with the nearest), or an invalid ``change``.
     """
     if not 0.0 < change < 1.0:
         raise refusal("change", f"expected a share between 0 and 1, given {shown(change)}")
