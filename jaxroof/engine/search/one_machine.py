@@ -31,7 +31,7 @@ from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.direct import in_pieces, objectives_of
 from jaxroof.engine.search.plan_text import parse_plan
 from jaxroof.engine.search.problem import SearchProblem
-from jaxroof.errors import InputError, refusal
+from jaxroof.errors import InputError, brief, refusal
 from jaxroof.estimator import FAR, TIE, Candidates
 from jaxroof.plan_lists import distinct_rows
 from jaxroof.structure import structure
@@ -298,21 +298,28 @@ class OneMachine:
 
     def _no_such_plan(self, text: str, given: Mapping[str, int], where: str) -> NoSuchPlan:
         """Return why no legal plan has the fields of the user's, and which are the nearest."""
-        question = self.question
+        question, short = self.question, self.question.estimator.shortest
+        columns = {**self.plans.plans, **self.plans.product}
+        for field, value in given.items():
+            known = np.unique(columns[field])
+            if len(known) == 1 and known[0] != value:
+                only = f"{short[field]}={known[0]:.0f}"
+                said = f"{short[field]}={value}: plans of a search have {only} alone"
+                return NoSuchPlan(where, said, "; expected that, or to evaluate the plan by itself")
         found = []
         for field, value in given.items():
             others = [Constraint(f, "=", v) for f, v in given.items() if f != field]
             left = self.plans.having(others)
             values = np.unique({**left.plans, **left.product}[field]) if left.size else np.empty(0)
             near = (*values[values < value][-1:], *values[values > value][:1])
-            found += [f"{question.estimator.shortest[field]}={value:.0f}" for value in near]
+            found += [f"{short[field]}={value:.0f}" for value in near]
         alone = "" if len(given) == 1 else " with the rest of it"
         expected = f"; expected {' or '.join(found)}{alone}" if found else ""
         hook = question.estimator.why_not
         if hook is not None and (why := hook(question.inputs, question.recipe, given)):
             return NoSuchPlan(where, why, expected)
         ruled = " that --where leaves" if self.refused.get("where") else ""
-        why = f"{text}: none of the {self.plans.size:,} legal plans{ruled} has these fields"
+        why = f"{brief(text)}: none of the {self.plans.size:,} legal plans{ruled} has these fields"
         return NoSuchPlan(where, f"{why}{expected}", "")
 
     def _evaluated(self, positions: np.ndarray, bound: bool = False) -> np.ndarray:
