@@ -3,7 +3,7 @@
 import dataclasses
 import enum
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jaxroof import catalog
@@ -54,7 +54,6 @@ from jaxroof.estimators.training.step import training
 from jaxroof.settings import kind_of_choice
 
 Field = dict[str, Any]  # one control, as the browser's side reads it
-Group = dict[str, Any]
 Option = str | tuple[str, str]  # a value, or a value and its words
 ASSUMED_SEQUENCE = 4096.0  # tokens, of a model's file that does not say
 EXCHANGE = "context_exchange"  # the choice that stands beside the rules on plans
@@ -77,10 +76,7 @@ class Control(NamedTuple):
 
 
 def numbers_of(state: State) -> Mapping[str, Number]:
-    """Return the numbers that sliders move, as the catalogue has them.
-
-    Raises: InputError for a state that cannot be asked.
-    """
+    """Return the numbers that sliders move, as the catalogue has them."""
     return _numbers(dataclasses.replace(unchanged(state), gpus=1, batch=1, where=""))
 
 
@@ -98,20 +94,14 @@ def _silent(own: Upload | None) -> bool:
 
 
 def check_numbers(state: State) -> None:
-    """Check how far the changed numbers of a state are from the catalogue's.
-
-    Raises: InputError for one that is too far.
-    """
+    """Check how far the changed numbers of a state are from the catalogue's."""
     for path, value in state.changes:
         if path in (known := numbers_of(state)):
             known[path].check(value)
 
 
 def can_be_shown(state: State) -> State:
-    """Return a state after checking that its form can be shown, whatever is typed in its texts.
-
-    Raises: InputError for a model, a number or a choice that is none.
-    """
+    """Return a state after checking that its form can be shown, whatever is typed in its texts."""
     asked(dataclasses.replace(checked(state), where="", gpus=1, batch=1))
     check_numbers(state)
     return state
@@ -358,10 +348,10 @@ def _choices(state: State) -> list[Control]:
 class Controls(NamedTuple):
     """Groups of controls: their names and titles, and whether they are open at first."""
 
-    groups: list[tuple[str, str, list[Control], bool]]
+    groups: Sequence[tuple[str, str, Sequence[Control], bool]] = ()
 
     @property
-    def fields(self) -> list[Group]:
+    def fields(self) -> list[dict[str, Any]]:
         """Return the groups as the browser's side reads them."""
         return [
             {"name": name, "title": title, "fields": [one.field for one in held], "open": is_open}
@@ -369,15 +359,14 @@ class Controls(NamedTuple):
         ]
 
     @property
-    def values(self) -> dict[str, Any]:
-        """Return what every control shows."""
-        known = {name: one.value for name, one in self.controls.items()}
-        return {name: value for name, value in known.items() if value is not None}
-
-    @property
     def controls(self) -> dict[str, Control]:
         """Return the controls by name."""
         return {one.field["name"]: one for _, _, held, _ in self.groups for one in held}
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Return what every control shows."""
+        return {n: one.value for n, one in self.controls.items() if one.value is not None}
 
 
 def question_form(state: State, more: str = "") -> Controls:
@@ -395,24 +384,21 @@ def question_form(state: State, more: str = "") -> Controls:
 
 def tab_form(state: State, tab: str) -> Controls:
     """Return the controls of a tab: one group, or none."""
-    if tab == "map":
-        options = list(fields_for_map(state).items())
-        held = [_select(state, name, name.capitalize(), options) for name in ("across", "up")]
-        return Controls([("map", "Fields of the map", held, True)])
-    if tab == "schedule":
-        schedules: list[Option] = [(OWN, "the plan's own"), *SCHEDULES]
-        held = [_select(state, "schedule", "Schedule", schedules)]
-        return Controls([("schedule", "Timeline", held, True)])
-    if tab == "compare":
-        held = [_select(state, "other", "Beside it", systems())]
-        return Controls([("other", "Two machines", held, True)])
-    return Controls([])
+    fields = list(fields_for_map(state).items()) if tab == "map" else ()
+    schedules: list[Option] = [(OWN, "the plan's own"), *SCHEDULES]
+    every: dict[str, tuple[str, list[Control]]] = {
+        "map": ("Fields of the map", [_select(state, n, n.capitalize(), fields) for n in UP]),
+        "schedule": ("Timeline", [_select(state, "schedule", "Schedule", schedules)]),
+        "compare": ("Two machines", [_select(state, "other", "Beside it", systems())]),
+    }
+    return Controls([(tab, *every[tab], True)]) if tab in every else Controls()
+
+
+UP = ("across", "up")  # fields of the state that are the map's
 
 
 def applied(state: State, name: str, message: Any) -> State:
     """Return the state after a message of the page: the name of a control, and its new value.
-
-    Raises: InputError for anything that is not a value of that control.
 
     >>> applied(START, "gpus", {"text": "2,048"}).gpus
     2048

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import panel as pn
 import xarray as xr
 from bokeh.models import (
@@ -20,13 +19,13 @@ from bokeh.plotting import figure
 from jaxroof.analyses.result_metadata import parts_of, words_of
 from jaxroof.units import percent
 from jaxroof.views.plots import style
+from jaxroof.views.plots.map_axes import round_ticks
 
 WHOLE = "step_time"
 LEAST = 1e-4  # share of a step below which a part is not drawn
 INK, LIGHT = "#1b1f24", "#DDDDDD"
 ROOM = 1.03  # of an axis over what is drawn
 BAR = 34  # pixels of a horizontal bar with its gap
-FEW = 4.0  # ratio of the ends of an axis below which it needs more ticks
 NUMBER = "return tick >= 1 ? tick.toLocaleString('en') : String(Number(tick.toPrecision(3)))"
 SAVE = """
 const layer = Bokeh.index.find_one(picture).export(kind, true);
@@ -66,19 +65,8 @@ def plot(height: int, **more: Any) -> Any:
 def plain_axes(made: Any) -> None:
     """Put round numbers at the ticks of both logarithmic axes of a figure."""
     for axis, span in ((made.xaxis[0], made.x_range), (made.yaxis[0], made.y_range)):
-        axis.ticker = FixedTicker(ticks=round_numbers(span.start, span.end))
+        axis.ticker = FixedTicker(ticks=round_ticks(span.start, span.end))
         axis.formatter = CustomJSTickFormatter(code=NUMBER)
-
-
-def round_numbers(low: float, high: float) -> list[float]:
-    """Return numbers that start with 1, 2 or 5 between two; over less than that, with any digit.
-
-    >>> round_numbers(30.0, 600.0), round_numbers(21.0, 39.0)
-    ([50.0, 100.0, 200.0, 500.0], [30.0])
-    """
-    decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
-    digits = (1, 2, 5) if high > FEW * low else range(1, 10)
-    return [k * 10.0**d for d in decades for k in digits if low <= k * 10.0**d <= high]
 
 
 def framed(picture: Any, name: str) -> pn.Column:

@@ -34,8 +34,6 @@ def best_plans(state: State, top: int = TOP, own: str = "") -> xr.Dataset:
     """Return the best plans of a state that fit, best first, as `jaxroof search` ranks them.
 
     ``own`` are fields of a plan to place among them.
-    Returns: the Dataset of ``fastest_plans``.
-    Raises: InputError for a state that cannot be asked, and where no plan is legal or fits.
     """
     data = fastest_of(asked(state), state.gpus, top, own or None)
     return data.assign_attrs(model=state.model_words, system=state.system_words)

@@ -31,8 +31,6 @@ MOST_LINE = 500  # characters of a line: a key of thousands of parts takes a min
 def asked(state: State) -> SearchProblem:
     """Return the checked search of a state, with its accelerators.
 
-    Raises: InputError that names what cannot be asked.
-
     >>> float(asked(START).inputs.gpus)
     256.0
     """
@@ -56,10 +54,7 @@ def unchanged(state: State) -> State:
 
 
 def _settings(state: State) -> dict[str, Any]:
-    """Return the changed numbers and choices as settings.
-
-    Raises: InputError for a name that is neither (with the nearest), or that is given elsewhere.
-    """
+    """Return the changed numbers and choices as settings."""
     known = choices_of(training.recipe)
     for name, _ in state.choices:
         if name not in known:
@@ -84,8 +79,6 @@ def numbers(found: SearchProblem) -> dict[str, tuple[float, Any]]:
 def model_of(own: Upload) -> tuple[Any, dict[str, str]]:
     """Return the record of a model's file, and the structural choices that come with it.
 
-    Raises: InputError of the reader, which starts with the file's name.
-
     >>> config = '{"model_type": "gpt2", "n_layer": 2, "n_embd": 8, "n_head": 2, "vocab_size": 50'
     >>> record, choices = model_of(Upload("config.json", config + ', "n_positions": 16}'))
     >>> float(record.layers), choices["norm"]
@@ -99,8 +92,6 @@ def model_of(own: Upload) -> tuple[Any, dict[str, str]]:
 
 def table_of(own: Upload) -> catalog.Table:
     """Return what a TOML file says; the entries that it changes are those of the catalogue.
-
-    Raises: InputError for what is no TOML, and for a path: no file of this machine is opened.
 
     >>> table_of(Upload("m.toml", 'base = "/etc/passwd"'))
     Traceback (most recent call last):
@@ -159,10 +150,7 @@ class Number(NamedTuple):
     stops: tuple[float, ...]
 
     def read(self, text: str) -> float:
-        """Return the value that is typed, which has its unit; what is shown is exact.
-
-        Raises: InputError for what is no such quantity, or has no unit where it needs one.
-        """
+        """Return the value that is typed, which has its unit; what is shown is exact."""
         if self.path in WHOLE:
             return whole_number(self.path, text)
         plain = ungrouped(text.strip())
@@ -175,10 +163,7 @@ class Number(NamedTuple):
         return found
 
     def check(self, value: float) -> None:
-        """Check that a value is not absurdly far from the catalogue's.
-
-        Raises: InputError that says the limits.
-        """
+        """Check that a value is not absurdly far from the catalogue's."""
         least, most = self.value / REACH, self.value * REACH
         if self.value > 0.0 and value > 0.0 and not least <= value <= most:
             span = f"expected {show(least, self.unit)} to {show(most, self.unit)}"

@@ -140,10 +140,7 @@ def is_news(record: logging.LogRecord) -> bool:
 def serve(
     first: State = START, port: int = 5006, address: str = LOOPBACK, *, start: bool = True
 ) -> Any:
-    """Serve the page until it is interrupted; with ``start`` false return the server.
-
-    Raises: InputError where the port cannot be had.
-    """
+    """Serve the page until it is interrupted; with ``start`` false return the server."""
     pn.extension(notifications=False)
     logging.getLogger("asyncio").addFilter(is_news)
     allowed = origins(address, port)
@@ -191,10 +188,7 @@ def opening(link: Sequence[tuple[str, str]], first: State) -> tuple[State, str]:
 
 
 def opened(path: str) -> State:
-    """Return the state of a sweep file; two axes of it become the map.
-
-    Raises: InputError that starts with the file's name.
-    """
+    """Return the state of a sweep file; two axes of it become the map."""
     with errors_in(path):
         return _state(load(path), pathlib.Path(path).parent)
 

@@ -39,10 +39,7 @@ class Upload:
 
 
 def upload(name: str, text: str) -> Upload:
-    """Return a file by its bare name.
-
-    Raises: InputError for a file that is too large or of another kind.
-    """
+    """Return a file by its bare name."""
     bare = brief(pathlib.PurePosixPath(name.replace("\\", "/")).name)
     if not bare.endswith(FILES):
         raise refusal(bare, "expected a .toml file, or a model's config.json of Hugging Face")
@@ -101,10 +98,7 @@ TYPED = ("where", "mine", "across", "up")
 
 
 def checked(state: State) -> State:
-    """Return a state after checking what it names and how large it is.
-
-    Raises: InputError that names the field, its value and what would be right.
-    """
+    """Return a state after checking what it names and how large it is."""
     for name, known in CHOSEN.items():
         if getattr(state, name) not in known:
             raise unknown(name, getattr(state, name), name, known)
@@ -127,8 +121,6 @@ def checked(state: State) -> State:
 
 def whole_number(field: str, text: str) -> int:
     """Return the whole number in a text.
-
-    Raises: InputError that names the field, its value and its range.
 
     >>> whole_number("gpus", "2048")
     2048
@@ -195,8 +187,6 @@ def to_link(state: State) -> str:
 def from_link(link: str) -> State:
     """Return the checked state of a link.
 
-    Raises: InputError that names what is wrong in it.
-
     >>> from_link("?gpus=64&system.nics=2").changes
     (('system.nics', 2.0),)
     """
@@ -209,10 +199,7 @@ def from_link(link: str) -> State:
 
 
 def from_pairs(pairs: Sequence[tuple[str, str]]) -> State:
-    """Return the checked state of the fields of a link.
-
-    Raises: InputError that names what is wrong in them.
-    """
+    """Return the checked state of the fields of a link."""
     if sum(len(name) + len(text) for name, text in pairs) > MOST_LINK:
         raise refusal("link", f"expected at most {MOST_LINK:,} characters")
     found: dict[str, Any] = {}
@@ -241,10 +228,7 @@ def _packed(upload: Upload) -> str:
 
 
 def _unpacked(field: str, text: str) -> Upload:
-    """Return the file in such a text, of which no more than is allowed is unpacked.
-
-    Raises: InputError for anything else.
-    """
+    """Return the file in such a text, of which no more than is allowed is unpacked."""
     try:
         packed = base64.urlsafe_b64decode(text.encode())
         name, content = json.loads(zlib.decompressobj().decompress(packed, 2 * MOST_TEXT))

@@ -16,7 +16,6 @@ from jaxroof.app.plans import TOP, best_plans, figures_of_merit, names
 from jaxroof.app.question import MAIN, asked, numbers, of_machine, shown, words_of
 from jaxroof.app.state import State
 from jaxroof.app.tabs import Shown, View
-from jaxroof.engine.search.plan_text import parse_plan
 from jaxroof.errors import InputError
 from jaxroof.views.text.compare import why
 from jaxroof.views.text.plan import shown_fields
@@ -29,16 +28,10 @@ DIFFER, BOTH = "Where the two plans differ", "Both machines, each with its best 
 
 
 def with_mine(state: State, top: int = TOP) -> tuple[xr.Dataset, str]:
-    """Return the best plans of a state with its own placed among them, and what is wrong with that.
-
-    Raises: InputError for a state that cannot be asked, and where no plan is legal or fits.
-    """
+    """Return the best plans of a state, its own among them, and what is wrong with that one."""
     if not state.mine:
         return best_plans(state, top), ""
     try:
-        plan = asked(state).estimator
-        assert plan.plan is not None
-        parse_plan(OWN, state.mine, plan.plan, plan.short_names)
         data = best_plans(state, top, state.mine)
         fits = float(data.own_device) <= float(data.capacity)
         return data, "" if fits else f"{OWN}: {own_sentence(data)}"
@@ -79,10 +72,7 @@ class Two(NamedTuple):
 
 
 def two_machines(state: State, data: xr.Dataset) -> Two:
-    """Return the best plan on the system of a state and on the other one, unchanged.
-
-    Raises: InputError where the other cannot be asked.
-    """
+    """Return the best plan on the system of a state and on the other one, unchanged."""
     kept = tuple(one for one in state.changes if not of_machine(one[0]))
     other = dataclasses.replace(state, system=state.other, own_system=None, mine="", changes=kept)
     both = data, best_plans(other, 1)

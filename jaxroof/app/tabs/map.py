@@ -19,7 +19,7 @@ from bokeh.models import (
 from bokeh.palettes import Viridis256
 
 from jaxroof.app.controls import fields_for_map, numbers_of
-from jaxroof.app.figures import INK, NUMBER, columns, framed, plot, round_numbers
+from jaxroof.app.figures import INK, NUMBER, columns, framed, plot
 from jaxroof.app.html import paragraph, text
 from jaxroof.app.plans import names
 from jaxroof.app.question import DOMAINS, SIZES, SPAN, Number, numbers, of_machine, words_of
@@ -30,6 +30,7 @@ from jaxroof.engine.search.search import search
 from jaxroof.errors import InputError, unknown
 from jaxroof.units import percent, seconds, size
 from jaxroof.views.plots import style
+from jaxroof.views.plots.map_axes import round_ticks
 from jaxroof.views.real_systems import NEAR, Place, apart, family, real_systems
 from jaxroof.views.text.plan import used_fields
 
@@ -80,7 +81,6 @@ def machine_maps(shown: Shown) -> Iterator[Map | str]:
 
     Where each point has many plans, pieces of a map are computed one by one, so that nobody need
     wait for the rest of what is not asked any more: a coarse map comes first, and words between.
-    Raises: InputError for a number that a map cannot move.
     """
     state, found = shown.state, shown.found
     paths, known = (state.across, state.up), fields_for_map(state)
@@ -298,12 +298,12 @@ class MapFigure:
             drawn.axis_label = side.label
             ends = side.values[[0, -1]].tolist()
             few = len(side.values) <= FEW
-            drawn.ticker = FixedTicker(ticks=side.values.tolist() if few else round_numbers(*ends))
+            drawn.ticker = FixedTicker(ticks=side.values.tolist() if few else round_ticks(*ends))
         times = found.data.step_time.values[found.plan >= 0]
         if len(times):
             low, high = float(times.min()), float(times.max())
             self.colours.low, self.colours.high = low, max(high, 1.001 * low)
-            self.ticker.ticks = round_numbers(low, high) or [low]
+            self.ticker.ticks = round_ticks(low, high) or [low]
         self.cells.data = _cells(found, self.sides, units)
         self.borders.data = _borders(found.plan, *(side.edges for side in self.sides))
         letter = CHARACTER / (wide - AXIS)

@@ -16,7 +16,7 @@ from jaxroof.app.tabs import Shown, View
 from jaxroof.engine.details import detail
 from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.engine.sensitivity.response import capacity_steps
-from jaxroof.units import percent, size
+from jaxroof.units import size
 from jaxroof.views.plots import style
 from jaxroof.views.plots.colours import MEMORY
 from jaxroof.views.text.explain import steps_table
@@ -50,23 +50,6 @@ def stairs(found: SearchProblem) -> xr.Dataset:
     return data.sortby("value")
 
 
-def stairs_sentence(steps: xr.Dataset) -> str:
-    """Return what the next step up would buy, and what the next step down would cost."""
-    place, times = steps.place.values.tolist(), steps.step_time.values
-    if 0 not in place:
-        return ""
-    now = place.index(0)
-    said = "More memory would not make the step shorter."
-    if now + 1 < len(place):
-        gain = percent(1.0 - times[now + 1] / times[now], 1)
-        said = f"With {size(float(steps['value'][now + 1]), 'B')} the step would be {gain} shorter."
-    if now:
-        cost, least = times[now - 1] / times[now] - 1.0, size(float(steps["value"][now]), "B")
-        plan = names(steps, "step")[now - 1]
-        said += f" Below {least} it would be {percent(cost, 1)} longer ({plan})."
-    return said
-
-
 # ---- The tab ------------------------------------------------------------------------------------
 
 
@@ -88,8 +71,7 @@ def memory_view() -> View:
         said.object = words + entries
 
     def show_later(found: xr.Dataset) -> None:
-        words = paragraph(stairs_sentence(found))
-        between.object = f"<h3>What more memory would buy</h3>{words}"
+        between.object = "<h3>What more memory would buy</h3>"
         show_stairs(found)
         of_stairs.visible = True
         below.object = shell_table(steps_table(found), STAIRS)

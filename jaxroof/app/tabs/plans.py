@@ -1,7 +1,6 @@
 """The tabs that answer at once: the best plans, and where the time of each goes."""
 
 import panel as pn
-import xarray as xr
 
 from jaxroof.app.figures import Bars, Part, framed, step_parts
 from jaxroof.app.html import legend, paragraph, shell_table, table, text
@@ -33,11 +32,6 @@ def plans_view() -> View:
     return View(pane, show, compute)
 
 
-def bars_of(data: xr.Dataset) -> list[str]:
-    """Return what the bar of every plan is called: its place and the plan."""
-    return [f"{place}  {plan}" for place, plan in enumerate(names(data), 1)]
-
-
 def largest_words(parts: list[Part]) -> str:
     """Return the two largest of the parts of a step.
 
@@ -55,7 +49,8 @@ def time_view() -> View:
     body = pn.Column(said, framed(drawn.picture, "step_time"), below, sizing_mode="stretch_width")
 
     def show(shown: Shown, _: None) -> None:
-        data, bars = shown.data, bars_of(shown.data)
+        data = shown.data
+        bars = [f"{place}  {plan}" for place, plan in enumerate(names(data), 1)]
         ends = (data[name].values.tolist() for name in (LOW, HIGH))
         entries = legend(drawn.show(data, bars, zip(bars, *ends, strict=True)))
         best = step_parts(data.isel(plan=[0]), bars[:1])

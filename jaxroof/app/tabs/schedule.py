@@ -47,10 +47,7 @@ class Timeline(NamedTuple):
 
 
 def _planned(found: SearchProblem, data: xr.Dataset) -> Any:
-    """Return the inputs with the best plan, after checking that it has stages, not too many.
-
-    Raises: InputError where there is nothing to draw.
-    """
+    """Return the inputs with the best plan, after checking that it has stages, not too many."""
     row = data.isel(plan=0)
     stages = int(row.pipeline)
     if stages < 2:
@@ -64,10 +61,7 @@ def _planned(found: SearchProblem, data: xr.Dataset) -> Any:
 
 
 def schedules(found: SearchProblem, data: xr.Dataset) -> xr.Dataset:
-    """Return the best plan under every pipeline schedule.
-
-    Raises: InputError where the plan has no pipeline, or no schedule allows it.
-    """
+    """Return the best plan under every pipeline schedule."""
     inputs = _planned(found, data)
     return schedule(inputs, found.recipe, estimator=found.estimator, schedules=SCHEDULES)
 
@@ -76,7 +70,6 @@ def timeline(found: SearchProblem, data: xr.Dataset, name: str) -> Timeline:
     """Return every visit of the best plan under a schedule, as many as are shown.
 
     No name stands for the schedule that the plan has.
-    Raises: InputError where the plan has no pipeline, or the schedule does not allow it.
     """
     inputs = _planned(found, data)
     every = {f.name: getattr(inputs, f.name) for f in dataclasses.fields(inputs)}
