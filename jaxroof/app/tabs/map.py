@@ -130,18 +130,13 @@ def axis(path: str, told: tuple[float, Any], usual: Number | None, points: int) 
 
 def _searched(found: SearchProblem, paths: Paths, axes: Sequence[np.ndarray]) -> xr.Dataset:
     """Return the best plan at every point, and its results, all of them over ``up, across``."""
-    given = {path: values.tolist() for path, values in zip(paths, axes, strict=True)}
+    along = dict(zip(("across", "up"), axes, strict=True))
+    given = {dim: {path: along[dim].tolist()} for dim, path in zip(along, paths, strict=True)}
     data = search(
         found.estimator, found.inputs, found.recipe, axes=given, where=found.where, executor="numpy"
     )
-    across, up = (next(d for d in data.dims if _is(data, d, path)) for path in paths)
     kept = data[[*RESULTS, *used_fields(data)]].broadcast_like(data.step_time)
-    kept = kept.drop_vars([name for name in kept.coords if name not in (across, up)])
-    return kept.rename({across: "across", up: "up"}).transpose("up", "across")
-
-
-def _is(data: xr.Dataset, dim: Any, path: str) -> bool:
-    return str(data[dim].attrs.get("path", dim)) == path or str(dim) == path.rpartition(".")[2]
+    return kept.drop_vars(kept.coords).assign_coords(along).transpose("up", "across")
 
 
 def _in_pieces(
