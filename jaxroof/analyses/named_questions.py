@@ -76,8 +76,8 @@ def estimator_for(inputs: Any) -> Estimator:
         if isinstance(inputs, one.inputs):
             return one
     kinds = " or ".join(named(name).inputs.__name__ for name in BY_RECORD)
-    said = f"a {type(inputs).__name__}; expected {kinds}, or estimator=... beside it"
-    raise refusal("inputs", said)
+    given = type(inputs).__name__
+    raise refusal("inputs", f"a {given}; expected {kinds}, or estimator=... beside it")
 
 
 def __getattr__(name: str) -> Any:

@@ -15,7 +15,7 @@ from jaxroof import catalog
 from jaxroof.analyses import roofline_reading as roofs
 from jaxroof.catalog.lookup import system as named_system
 from jaxroof.engine.grid.tabulate import tabulate
-from jaxroof.errors import InputError, errors_in, listing, nearest, refusal, shown, unknown
+from jaxroof.errors import errors_in, listing, nearest, refusal, shown, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import HOMES, estimator
 from jaxroof.estimators.book.common import DTYPES
@@ -152,10 +152,8 @@ def _machine(name: str, dtypes: Sequence[str], number_format: str | None, on_vec
 
     A file with a single rate counts as the format in use. Vector operators need no matrix peak.
     """
-    try:
+    with errors_in("--system"):
         plain = named_system(name)
-    except InputError as error:
-        raise refusal("--system", str(error)) from None
     held = catalog.describe("systems", name).get("peaks", {})
     if number_format is None and (on_vectors or not held):
         return plain

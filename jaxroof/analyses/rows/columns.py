@@ -85,10 +85,8 @@ def _column(estimator: Estimator, heading: str) -> RowColumn:
         raise InputError(f"{error} ({note})") from None
     field = known_paths(estimator.inputs).get(of_one(path))
     if field is not None and is_quantity(field):
-        try:
+        with errors_in(heading):
             scale = 1.0 if unit is None else parse(f"1 {unit}", field.metadata["unit"])
-        except InputError as error:
-            raise refusal(heading, str(error)) from None
         return RowColumn(heading, path, field, scale)
     if field is not None and path not in estimator.names:
         raise refusal(heading, f"a record, not a number; expected its fields, {path}.FIELD")
