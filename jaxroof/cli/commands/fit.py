@@ -119,7 +119,7 @@ def _any(asked: dict[str, Any], where: str, size: int | None, output: str | None
     from jaxroof.cli import deliver
     from jaxroof.cli.progress import progress_bar
     from jaxroof.errors import NoAnswer
-    from jaxroof.views.text.fit_plans import answer_of_fit
+    from jaxroof.views.text.fastest_plans import answer_of_fit
 
     def fastest(size: int) -> Any:
         """Return the fastest plans, None if none fits, or no run of the chip was measured."""

@@ -75,7 +75,7 @@ def _size(name: str) -> None:
 
     from jaxroof import estimators
     from jaxroof.engine.grid.question import ask
-    from jaxroof.views.text.model_size import size_sentence, size_table
+    from jaxroof.views.text.estimators import size_sentence, size_table
 
     asked = estimators.estimator("model_size")
     _, inputs, recipe, _ = ask(asked, settings={"model": name})

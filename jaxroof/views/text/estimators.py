@@ -1,4 +1,4 @@
-"""Inputs and results of an estimator, as tables."""
+"""Inputs and results of an estimator, and the parameters of a model, as tables."""
 
 import dataclasses
 import enum
@@ -13,8 +13,10 @@ from jaxroof.estimator import Estimator
 from jaxroof.records import get_at, is_quantity, leaves
 from jaxroof.settings import kind_of_choice, least, paths_of, variants
 from jaxroof.structure import results, structure
-from jaxroof.units import show
-from jaxroof.views.text.layout import PlainTable
+from jaxroof.units import percent, show
+from jaxroof.views.text.layout import PlainTable, Shown
+
+TOTAL, ACTIVE, BESIDE = "parameters", "active_parameters", "parameters_mtp"
 
 
 def inputs_table(estimator: Estimator) -> Table:
@@ -100,3 +102,38 @@ def _example(example: Any, path: str, field: "dataclasses.Field[Any]") -> str:
 
 def _doc(field: "dataclasses.Field[Any]") -> str:
     return str(field.metadata["doc"])
+
+
+# ---- A model ------------------------------------------------------------------------------------
+
+
+def size_sentence(report: Any) -> str:
+    """Return how many parameters a model has, in all, for one token, and beside the model.
+
+    Some makers leave the embedding out of what a token meets, since no product reads it.
+    """
+    total, active, beside = (float(getattr(report, name)) for name in (TOTAL, ACTIVE, BESIDE))
+    met = f"{active:,.0f} of them ({percent(active / total, 1)})" if active < total else "all"
+    said = f"{total:,.0f} parameters; a token meets {met}."
+    if active < total and float(report.parameters_head):  # which is not the embedding
+        rest = active - float(report.parameters_embedding)
+        said = f"{said[:-1]}, embedding and head included; {rest:,.0f} without the embedding."
+    if beside:
+        said += (
+            f" Modules of multi-token prediction have {beside:,.0f} more, which are not counted."
+        )
+    return said
+
+
+def size_table(report: Any) -> Table:
+    """Return the parameters of a model by part, the largest first, parts that it has alone."""
+    parts = [field for field in dataclasses.fields(report) if field.metadata["part_of"] == TOTAL]
+    counts = {field.metadata["words"]: float(getattr(report, field.name)) for field in parts}
+    whole = float(getattr(report, TOTAL))
+    columns = [
+        Shown("part", str, 0, "left"),
+        Shown("parameters", lambda words: f"{counts[words]:,.0f}"),
+        Shown("share", lambda words: percent(counts[words] / whole, 2)),
+    ]
+    rows = sorted(filter(counts.get, counts), key=lambda words: -counts[words])
+    return PlainTable("parameters by part").add_rows(columns, rows)

@@ -67,17 +67,20 @@ def interval_sentence(data: xr.Dataset) -> str:
 
 def run_sentence(data: xr.Dataset) -> str:
     """Return the days and the GPU-hours of a whole training by the best plan; empty if unknown."""
-    known = json.loads(data.attrs.get("inputs", "{}"))
-    tokens = next((known[path] for path in PATHS if path in known), None)
-    if tokens is None or "training_days" not in data or "gpus" not in data:
+    tokens = _tokens(data)
+    days = float(data["training_days"][0]) if "training_days" in data else np.nan
+    if tokens is None or "gpus" not in data or not np.isfinite(days):
         return ""
-    days, gpus = float(data["training_days"][0]), int(data["gpus"])
-    if not np.isfinite(days):
-        return ""
+    gpus = int(data["gpus"])
     hours = 24.0 * days * gpus
     said = f"{hours / MILLION:.4g} million" if hours >= MILLION else f"{hours:,.0f}"
     whole = f"A training on {tokens / TRILLION:.4g} T tokens"
     return f"{whole} takes {days:,.4g} days on these {gpus:,}: {said} GPU-hours."
+
+
+def _tokens(data: xr.Dataset) -> float | None:
+    known = json.loads(data.attrs.get("inputs", "{}"))
+    return next((known[path] for path in PATHS if path in known), None)
 
 
 def tokens_sentence(data: xr.Dataset, tokens: float | None = None) -> str:
@@ -88,8 +91,7 @@ def tokens_sentence(data: xr.Dataset, tokens: float | None = None) -> str:
     >>> tokens_sentence(xr.Dataset(attrs={"inputs": '{"model.training_tokens": 15.6e12}'}))
     'Days are of a training on 15.6 T tokens.'
     """
-    known = json.loads(data.attrs.get("inputs", "{}"))
-    found = next((known[path] for path in PATHS if path in known), tokens)
+    found = _tokens(data) or tokens
     if found is None or not np.isfinite(found):
         return ""
     return f"Days are of a training on {found / TRILLION:.4g} T tokens."

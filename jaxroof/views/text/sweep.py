@@ -104,51 +104,40 @@ def _points(count: int) -> str:
 def _unfit(best: xr.Dataset, feasible: np.ndarray) -> str:
     """Return at how many points of a search nothing fits, the least need, and what is missing."""
     need = need_of(best)
-    known = [name for name in (f"{need}_least", f"{need}_missing") if name in best]
-    _, reason, *amounts = xr.broadcast(best.feasible, best.reason, *(best[name] for name in known))
-    least = missing = ""
-    if amounts and np.isfinite(amounts[0].values[~feasible]).any():
-        smallest = float(np.nanmin(amounts[0].values[~feasible]))
-        least = f"; the smallest needs {_needed(best, smallest)}"
-    if len(amounts) > 1:
-        missing = _missing(best, amounts[1], (reason == TOO_LARGE).values & ~feasible)
-    empty = int(np.sum(reason.values[~feasible] == NO_LEGAL_PLAN))
-    none = f"; at {empty:,} of them no plan is legal" if empty else ""
+    reason = xr.broadcast(best.feasible, best.reason)[1].values
+    said = [f"No plan fits at {int((~feasible).sum()):,} of {feasible.size:,} points"]
+
+    def values(name: str, there: np.ndarray) -> np.ndarray:
+        return np.where(there, xr.broadcast(best.feasible, best[name])[1].values, np.nan)
+
+    if f"{need}_least" in best and np.isfinite(least := values(f"{need}_least", ~feasible)).any():
+        unit = unit_of(best, f"{need}_least")
+        words = f" {words_of(best, need)}" if unit == "1" else ""
+        said.append(f"the smallest needs {amount(float(np.nanmin(least)), unit)}{words}")
+    if empty := int(np.sum(reason[~feasible] == NO_LEGAL_PLAN)):
+        said.append(f"at {empty:,} of them no plan is legal")
     flags = str(about(best, "reason").get("flag_meanings", "")).split()
     for flag, name in enumerate(flags[NO_LEGAL_PLAN + 1 :], NO_LEGAL_PLAN + 1):
-        there = (reason == flag).values & ~feasible
+        there = (reason == flag) & ~feasible
         if there.any():
-            lacks = xr.broadcast(best.feasible, best[f"{name}_missing"])[1].values[there].min()
-            by = amount(float(lacks), unit_of(best, f"{name}_missing"))
+            lacks = float(np.nanmin(values(f"{name}_missing", there)))
+            by = amount(lacks, unit_of(best, f"{name}_missing"))
             most = f"{words_of(best, name)} excludes most, the nearest plan by {by} or more"
-            none += f"; at {int(there.sum()):,} of them {most}"
-    said = f"No plan fits at {int((~feasible).sum()):,} of {feasible.size:,} points{least}{none}."
-    return f"{said}{missing}"
+            said.append(f"at {int(there.sum()):,} of them {most}")
+    large = (reason == TOO_LARGE) & ~feasible
+    if f"{need}_missing" not in best or not large.any():
+        return f"{'; '.join(said)}."
+    missing, dims = values(f"{need}_missing", large), best.feasible.dims
 
+    def lacking(position: int) -> str:
+        index = map(int, np.unravel_index(position, missing.shape))
+        at = ", ".join(f"{d} {tick(best, d, i)}" for d, i in zip(dims, index, strict=True))
+        lacks = amount(float(missing.flat[position]), unit_of(best, f"{need}_missing"))
+        return f"{lacks} at {at}" if at else lacks
 
-def _needed(data: xr.Dataset, value: float) -> str:
-    need = need_of(data)
-    unit = unit_of(data, f"{need}_least")
-    return f"{amount(value, unit)} {words_of(data, need)}" if unit == "1" else amount(value, unit)
-
-
-def _missing(best: xr.Dataset, missing: xr.DataArray, unfit: np.ndarray) -> str:
-    """Return the missing capacity at the points where nothing fits: least and most."""
-    if not unfit.any():
-        return ""
-    lacks = np.where(unfit, missing.values, np.nan)
-    unit = unit_of(best, f"{need_of(best)}_missing")
-
-    def said(position: int) -> str:
-        index = map(int, np.unravel_index(position, lacks.shape))
-        at = ", ".join(f"{d} {tick(best, d, i)}" for d, i in zip(missing.dims, index, strict=True))
-        amounts = amount(float(lacks.flat[position]), unit)
-        return f"{amounts} at {at}" if at else amounts
-
-    least, most = int(np.nanargmin(lacks)), int(np.nanargmax(lacks))
-    if least == most:
-        return f" Missing there: {said(least)}."
-    return f" Missing: {said(least)}, to {said(most)}."
+    ends = dict.fromkeys([int(np.nanargmin(missing)), int(np.nanargmax(missing))])
+    where = "Missing there" if len(ends) == 1 else "Missing"
+    return f"{'; '.join(said)}. {where}: {', to '.join(map(lacking, ends))}."
 
 
 def _refused(best: xr.Dataset, feasible: np.ndarray) -> str:

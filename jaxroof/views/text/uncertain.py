@@ -121,12 +121,8 @@ def sentences(data: xr.Dataset) -> list[str]:
 def spread_sentence(data: xr.Dataset) -> str:
     """Return how far measured runs spread beside what is drawn, empty if that is not known."""
     spread = data.attrs.get("spread")
-    if not spread:
-        return ""
-    return (
-        f"Beside what is drawn, measured runs spread by {spread} (80 % of them) around a step "
-        "time: plans that differ by less cannot be told apart, however often one is the best."
-    )
+    said = f"Beside what is drawn, measured runs spread by {spread} (80 % of them)"
+    return f"{said}: plans that differ by less cannot be told apart." if spread else ""
 
 
 def sizes_sentences(data: xr.Dataset) -> list[str]:
@@ -172,19 +168,14 @@ def _unanswered(data: xr.Dataset) -> str:
 def _commitment(data: xr.Dataset) -> list[str]:
     """Return which plan to commit to, its cost, and the alternatives."""
     plan, today = committed_plan(data), int(data.candidate_today)
-    words = placed_words(plan)
-    own = int(plan.candidate) == today
-    if int(data.plans_best) == 1 and float(plan.probability) == 1:
+    number, words, chance = int(plan.candidate), placed_words(plan), float(plan.probability)
+    if int(data.plans_best) == 1 and chance == 1:
         return [f"One plan is the best in every draw: {words}. What is uncertain does not move it."]
-    chance = f"best in {_percent(float(plan.probability))} of the draws"
-    if float(plan.fits) == 1 and bool((data.fits < 1).any()):
-        chance = f"it fits in every draw that can be answered; {chance}"
-    said = [
-        f"Commit to plan {int(plan.candidate)}, {words}: {chance}"
-        f"{', and today' if own else ''}; {_cost(plan)}. "
-        f"No measurement can save more than that by a better choice of plan."
-    ]
-    if not own and today > 0:
+    always = float(plan.fits) == 1 and bool((data.fits < 1).any())
+    fits = "it fits in every draw that can be answered; " * always
+    best = f"{fits}best in {_percent(chance)} of the draws{', and today' * (number == today)}"
+    said = [f"Commit to plan {number}, {words}: {best}; {_cost(plan)}."]
+    if number != today > 0:
         said.append(f"Today's best, plan {today}: {_cost(data.sel(candidate=today))}.")
     told = [i for i in _told(data) if float(data.fits[i]) == float(plan.fits)]
     safe = data.isel(candidate=min(told, key=lambda i: float(data.regret_worst[i])))
@@ -201,7 +192,7 @@ def _cost(plan: xr.Dataset) -> str:
 
 
 def _first_measured(data: xr.Dataset) -> list[str]:
-    """Return which input to measure first, and which do not matter."""
+    """Return which input to measure first, which follow, and what choosing a plan hangs on."""
     others = [d for d in data.sobol_total.dims if d != "parameter"]
     total, alone = (data[f"sobol_{n}"].mean(others).values for n in ("total", "first"))
     names, order = [str(name) for name in data.parameter.values], first_to_last(data)
@@ -209,31 +200,19 @@ def _first_measured(data: xr.Dataset) -> list[str]:
         return ["Shares of the variance need an answer to every draw: there are none here."]
     if total[order[0]] <= 0:
         return ["Nothing that is uncertain moves it."]
-    first = order[0]
-    rough = max(float(np.max(total)) - 1.0, -float(np.min(alone)))
-    total, alone = np.clip([total, alone], 0.0, 1.0)  # few draws may give less or more
+    first, rough = order[0], max(float(np.max(total)) - 1.0, -float(np.min(alone)))
     part = f"it has a part in {_percent(total[first])} of the variance"
-    said = f"Measure {names[first]} first: {part}, {_percent(alone[first])} by itself"
     then = [f"{names[i]} ({_percent(total[i])})" for i in order[1:3] if total[i] >= LITTLE]
-    small = [names[i] for i in order if total[i] < LITTLE]
-    found = [f"{said}{f'; then {listing(then)}' if then else ''}."]
-    if small:
-        found.append(f"Below 1 % each: {listing(small)}.")
+    after = f"; then {listing(then)}" if then else ""
+    found = [f"Measure {names[first]} first: {part}, {_percent(alone[first])} by itself{after}."]
     if rough > ROUGH:
         found.append(f"These shares are rough, to some {_percent(rough)}: ask more samples.")
-    return [*found, *_first_chosen_by(data)]
-
-
-def _first_chosen_by(data: xr.Dataset) -> list[str]:
     if "saved_if_known" not in data:
-        return []
-    others = [d for d in data.saved_if_known.dims if d != "parameter"]
-    saved = data.saved_if_known.mean(others).values
-    most = int(np.argmax(np.where(np.isfinite(saved), saved, -1.0)))
-    if not saved[most] >= WORTH:
-        return []
-    name = str(data.parameter.values[most])
-    return [f"To choose the plan, measure {name}: that saves {_percent(saved[most])} on average."]
+        return found
+    saved = data.saved_if_known.mean(others).fillna(-1.0).values
+    most = int(np.argmax(saved))
+    chosen = f"measure {names[most]}: that saves {_percent(saved[most])} on average"
+    return [*found, f"To choose the plan, {chosen}."] if saved[most] >= WORTH else found
 
 
 def columns(data: xr.Dataset) -> xr.Dataset:
