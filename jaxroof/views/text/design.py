@@ -163,7 +163,7 @@ def _moves(data: xr.Dataset) -> tuple[list[str], list[str]]:
         change = show(float(f"{abs(after - before):.3g}"), str(data.field_units.values[number]))
         what = words_of(str(data.field.values[number])).removesuffix(" rate")
         if abs(after / before - 1) >= SAME:
-            found[int(after < before)].append(f"{'+' * (after > before)}{change} of {what}")
+            found[int(after < before)].append(f"{'+' * bool(after > before)}{change} of {what}")
     return found
 
 

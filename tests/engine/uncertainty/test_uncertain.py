@@ -439,7 +439,6 @@ def test_one_size_is_told_and_written(asked):
         "90 % of the 16 draws",
         "Measure system.",
         "cost %, worst",
-        "today's best, kept",
     ):
         assert words in said.words
     assert f"Commit to plan {int(found.candidate_committed)}, dp " in said.words
