@@ -74,7 +74,12 @@ def read_sweep(path: str | os.PathLike[str], trust: bool = False) -> Sweep:
 
 
 def _sweep(written: dict[str, Any], path: pathlib.Path, trust: bool) -> Sweep:
-    _known_keys(written)
+    fields = {path.rpartition(".")[2] for path in known_paths(training.inputs)}
+    for key in written:
+        if key not in KEYS and key in {*fields, *training.short_names}:
+            said = "a setting; expected it in [plan] or [set], or its values in [axes]"
+            raise refusal(key, said)
+    typed("", written, KEYS)
     with errors_in("estimator"):
         estimator = estimator_of(written.get("estimator", training.name), path.parent, trust)
     varied = axes(written.get("axes", {}), folder=path.parent)
@@ -86,8 +91,8 @@ def _sweep(written: dict[str, Any], path: pathlib.Path, trust: bool) -> Sweep:
     own = estimator.plan is not None and bool(degrees or moved)
     searched = estimator.candidates is not None and not own
     if own:  # other degrees are 1, a missing placement stays open
-        fields = dataclasses.fields(estimator.plan)  # type: ignore[arg-type]
-        needed = (f.name for f in fields if f.default is dataclasses.MISSING)
+        every = dataclasses.fields(estimator.plan)  # type: ignore[arg-type]
+        needed = (f.name for f in every if f.default is dataclasses.MISSING)
         settings = dict.fromkeys((f"plan.{name}" for name in needed), 1.0) | settings
     answer = _answer(written, estimator, own or estimator.plan is None)
     if searched:
@@ -127,16 +132,6 @@ def _answer(written: Mapping[str, Any], estimator: Estimator, planned: bool) -> 
         what = f"{answer} are of one plan; expected its degrees in plan and no axes"
         raise refusal("answer", what)
     return str(answer)
-
-
-def _known_keys(written: Mapping[str, Any]) -> None:
-    """Check the keys at the top of a file; what an estimator reads stands in a table."""
-    fields = {path.rpartition(".")[2] for path in known_paths(training.inputs)}
-    for key in written:
-        if key not in KEYS and key in {*fields, *training.short_names}:
-            said = "a setting; expected it in [plan] or [set], or its values in [axes]"
-            raise refusal(key, said)
-    typed("", written, KEYS)
 
 
 def plan_and_set(written: Mapping[str, Any], estimator: Estimator) -> dict[str, Any]:
