@@ -53,35 +53,25 @@ def files(request, tmp_path, monkeypatch):
 
 
 @each
-def test_the_plans_are_those_of_the_command(state, jaxroof):
-    shown = plans.best_plans(state, share.TOP)
+def test_every_text_to_share_asks_the_same_and_the_page_opens_with_its_file(
+    state, jaxroof, tmp_path
+):
+    shown = plans.best_plans(state, share.TOP).step_time.values
     words = shlex.split(share.command(state))
     assert words[0] == "jaxroof"
     said = jaxroof(shlex.join([*words[1:], "--top", str(share.TOP), "-o", "plans.json"]))
     assert said.code == 0, said.err
     data = jr.read("plans.json")
     found = np.sort(data.step_time.values[data.feasible.values.astype(bool)])[: share.TOP]
-    assert shown.step_time.values[: len(found)].tolist() == pytest.approx(found.tolist(), rel=1e-12)
-    assert f"{shown.step_time.values[0]:.4g}"[:5] in said.out
-
-
-@each
-def test_the_sweep_file_asks_the_same_and_the_page_opens_with_it(state, tmp_path):
-    path = tmp_path / "asked.toml"
+    assert shown[: len(found)].tolist() == pytest.approx(found.tolist(), rel=1e-12)
+    assert f"{shown[0]:.4g}"[:5] in said.out
+    path, names = tmp_path / "asked.toml", {}
     path.write_text(share.sweep_file(state), encoding="utf-8")
-    best = float(plans.best_plans(state, 1).step_time[0])
-    assert float(jr.run(path).step_time[0]) == pytest.approx(best, rel=1e-12)
+    exec(compile(share.python(state), "asked.py", "exec"), names)
     again = opened(str(path))
     assert asked(again).where == asked(state).where
-    assert float(plans.best_plans(again, 1).step_time[0]) == pytest.approx(best, rel=1e-12)
-
-
-@each
-def test_the_python_asks_the_same(state):
-    names: dict[str, object] = {}
-    exec(compile(share.python(state), "asked.py", "exec"), names)
-    best = float(plans.best_plans(state, 1).step_time[0])
-    assert float(names["data"].step_time[0]) == pytest.approx(best, rel=1e-12)
+    for one in (jr.run(path), names["data"], plans.best_plans(again, 1)):
+        assert float(one.step_time[0]) == pytest.approx(float(shown[0]), rel=1e-12)
 
 
 @each
