@@ -199,7 +199,11 @@ def test_schedules_are_those_of_the_library_and_the_timeline_ends_with_the_step(
     assert drawn.step == pytest.approx(time, rel=1e-9)
 
 
-def test_a_timeline_of_too_many_visits_or_of_no_stages_is_refused(monkeypatch):
+def test_a_timeline_shows_so_many_blocks_and_one_of_too_many_or_no_visits_is_refused(monkeypatch):
+    monkeypatch.setattr(schedule, "BLOCKS", 10)
+    drawn = schedule.timeline(asked(PIPED), plans.best_plans(PIPED), "1f1b")
+    assert len(drawn.blocks) == 10
+    assert drawn.blocks[-1][1].start <= drawn.shown < drawn.step
     monkeypatch.setattr(schedule, "VISITS", 10)
     with pytest.raises(InputError, match="visits of stages"):
         schedule.timeline(asked(PIPED), plans.best_plans(PIPED), "1f1b")

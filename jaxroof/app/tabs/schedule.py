@@ -79,7 +79,7 @@ def timeline(found: SearchProblem, data: xr.Dataset, name: str) -> Timeline:
     held, end = rows(events), span(events)
     blocks = [(place, block) for place, row in enumerate(held) for block in row.blocks]
     blocks.sort(key=lambda one: one[1].start)
-    shown = end if len(blocks) <= BLOCKS else blocks[BLOCKS].start
+    shown = end if len(blocks) <= BLOCKS else blocks[BLOCKS][1].start
     return Timeline(name, blocks[:BLOCKS], len(held), end, shown)
 
 
