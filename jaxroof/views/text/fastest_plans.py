@@ -24,6 +24,7 @@ from jaxroof.views.text.plan import (
     stages_sentence,
     used_fields,
     usual_words,
+    whole_plan,
 )
 from jaxroof.views.text.ranked import (
     behind,
@@ -67,7 +68,7 @@ def _sizes(found: Sequence[xr.Dataset]) -> Iterator[Said]:
     """Yield the fastest plan on each number of accelerators."""
     capacity = float(found[0].capacity)
     yield from table_of_sizes("the fastest plan that fits", measures(capacity), found)
-    yield from usual(*on_each(found, lambda one: plan_sentence(one.isel(plan=0))))
+    yield from usual(*on_each(found, lambda one: whole_plan(one.isel(plan=0))))
 
 
 def plans_table(data: xr.Dataset) -> PlainTable:
