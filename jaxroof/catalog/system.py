@@ -117,8 +117,9 @@ def tiers(
 
 
 def network(system: System) -> "Network":
-    """Return a system's links at its own efficiencies and latencies."""
+    """Return a system's first and last links, at its own efficiencies: those of the study."""
     from jaxroof.formulas.network import Network
 
     shares = (system.fast_efficiency, system.slow_efficiency)
-    return Network(tiers(system, shares, (system.fast_latency, system.slow_latency)))
+    first, *_, last = tiers(system, shares, (system.fast_latency, system.slow_latency))
+    return Network((first, last))

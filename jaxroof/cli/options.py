@@ -12,6 +12,7 @@ from jaxroof.errors import refusal
 from jaxroof.io.history import of_command
 
 DETAIL = "jaxroof.detail"  # in what a command line remembers
+STEPS = ("training", "published")  # estimators of a training step
 FIELDS = {  # options, and the input that each sets
     "--model": "model",
     "--system": "system",
@@ -38,7 +39,8 @@ class StepOption(click.Option):
     def value_is_missing(self, value: Any) -> bool:
         """Return whether a value that is needed is not given."""
         context = click.get_current_context()
-        own = context.command.name == "search" and ":" in context.params.get("estimator", "")
+        name = context.params.get("estimator", STEPS[0])  # an unknown one is refused later
+        own = context.command.name == "search" and name not in STEPS
         return not own and super().value_is_missing(value)
 
 
@@ -143,8 +145,9 @@ def settings_of(
     Raises: InputError for a malformed text, and for a field that is repeated, set by an option of
     the command, or part of the plan.
     """
-    command = click.get_current_context().command
-    options = [opt for one in command.params for opt in one.opts if opt in FIELDS]
+    context = click.get_current_context()
+    typed = [one for one in context.command.params if context.params.get(one.name) is not None]
+    options = [opt for one in context.command.params for opt in one.opts if opt in FIELDS]
     given = {**{FIELDS[option]: option for option in options}, **elsewhere}
     free = None if margin is None else f"{1.0 - margin:.12g}"
     own: dict[str, Any] = {
@@ -156,7 +159,9 @@ def settings_of(
     found: dict[str, Any] = dict(types.parse_pairs("--set", sets))
     for path in found:
         if path in given:
-            raise refusal("--set", f"{path}: given twice; expected it in {given[path]} alone")
+            twice = any(given[path] in one.opts for one in typed)
+            what = "given twice" if twice else "has an option"
+            raise refusal("--set", f"{path}: {what}; expected it in {given[path]} alone")
         if path.partition(".")[0] == "plan":
             raise refusal("--set", f"{path}: not a field of the question; use --where or --plan")
     more = {path: value for path, (_, value) in own.items() if value is not None}

@@ -36,7 +36,8 @@ def step(name: str, own: bool = False) -> Estimator:
 
         return estimator_of(name, pathlib.Path.cwd(), trust=True)
     if name not in STEPS:
-        raise unknown("--estimator", name, "estimator of a training step", STEPS)
+        mine = ["MODULE:NAME of your own"] * own
+        raise unknown("--estimator", name, "estimator of a training step", [*STEPS, *mine])
     return STEPS[name]
 
 

@@ -109,7 +109,7 @@ def test_a_picture_is_written(jaxroof, tmp_path):
 
 BAD = [
     (f"{SMALL} --set recompute=ful", "recompute: ful: no such Recompute. Did you mean 'full'?"),
-    (f"{SMALL} --set gpus=8", "--set: gpus: given twice; expected it in --gpus alone"),
+    (f"{SMALL} --set gpus=8", "--set: gpus: has an option; expected it in --gpus alone"),
     (f"{SMALL} -o stages.txt", "stages.txt: cannot tell the kind of file from '.txt'; expected a"),
     (SMALL.replace("llama3-8b", "vit-22b"), "model: a model of pictures, without a vocabulary; "),
     (f"{SMALL.replace('mb=1', 'mb=1,tp=1,pp=1,cp=1')} --gpus 64",

@@ -471,7 +471,7 @@ NOT_ALLOWED = [  # plan, why
 def test_own_plan_that_is_not_allowed_is_told_why_behind_the_best(plan, why, jaxroof):
     best = jaxroof(f"search {QUESTION}")
     said = jaxroof(f"search {QUESTION} --mine {plan}")
-    assert (said.code, said.err) == (0, "")
+    assert (said.code, said.err) == (2, "")
     assert said.out.startswith(best.out)
     assert said.words.rpartition("Yours is not allowed: ")[2].count(why) == 1
 
@@ -984,7 +984,7 @@ def test_own_plan_is_told_how_much_it_lacks_where_nothing_fits(jaxroof):
 def test_own_plan_that_the_constraints_drop_is_told_so(jaxroof):
     line = "search --estimator published --model gpt3 --system b200-nvs8 --gpus 256 --batch 256"
     said = jaxroof(f"{line} --where tp<=4 --mine tp=8,pp=4")
-    assert (said.code, said.err) == (0, "")
+    assert (said.code, said.err) == (2, "")
     assert "none of the 464 legal plans that --where leaves has these fields" in said.words
 
 

@@ -163,3 +163,12 @@ def test_a_step_of_training_takes_any_number_of_tiers(monkeypatch: pytest.Monkey
         monkeypatch.setattr(rates, "tiers", three)
         times.append(float(jr.evaluate("training", asked).step_time))
     assert times[0] == times[1] > times[2]
+
+
+def test_the_study_takes_the_first_and_the_last_of_three_tiers(monkeypatch):
+    machine = jr.system("h200-nvs4")
+    plain = network_of(machine)
+    first, last = plain.tiers
+    between = network.Tier(64.0, 1e11, 1e-6)
+    monkeypatch.setattr("jaxroof.catalog.system.tiers", lambda *_: (first, between, last))
+    assert network_of(machine) == plain

@@ -53,6 +53,7 @@ class Report:
     decode_cost: float = jr.quantity("s", "Of the second pool.", part_of="cost", words="decode")
     first: float = jr.quantity("s", "Time to the first token.")
     each: float = jr.quantity("s", "Time of each further token.")
+    throughput: float = jr.quantity("1/s", "Tokens a second.", better="higher", headline=True)
     cache: float = jr.quantity("B", "Cache of one rank.", resource="capacity")
 
 
@@ -77,6 +78,7 @@ def step(inputs: Inputs, recipe: Any, *, filling: Any, telling: Any) -> Report:
         decode_cost=go_on,
         first=filling,
         each=telling,
+        throughput=plan.batch / telling,
         cache=1e9 * plan.batch / plan.decode,
     )
 

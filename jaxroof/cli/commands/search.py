@@ -88,21 +88,27 @@ def command(
 def _legal(
     asked: Any, objective: str | None, top: int, mine: str | None, output: str | None
 ) -> int:
-    """Print the best plans of any estimator that is searched; return 1 if none fits."""
+    """Print the best plans of any estimator that is searched; return 1 if none fits.
+
+    Return 2 where the user's own plan is legal on no number of accelerators.
+    """
     from jaxroof.analyses.legal_plans import legal_plans, of_sizes
 
     given: dict[str, Any] = {"where": asked.rules, "objective": objective, "top": top, "own": mine}
 
     def best(size: int | None) -> Any:
         sized = {} if size is None else {"gpus": size}
-        return legal_plans(asked.of, **given, settings={**sized, **asked.settings})
+        found = legal_plans(asked.of, **given, settings={**sized, **asked.settings})
+        refused.append("own_refused" in found.attrs)
+        return found
 
+    refused: list[bool] = []
     data = best(None) if asked.gpus is None else of_sizes(asked.gpus, best)
     assert data is not None
     batch = "" if asked.batch is None else f", batch {asked.batch:,}"
     data.attrs["title"] = f"{asked.words}{batch}"
     _deliver(data, output)
-    return 0 if bool(data.feasible.any()) else 1
+    return 2 if all(refused) else 0 if bool(data.feasible.any()) else 1
 
 
 def _training(

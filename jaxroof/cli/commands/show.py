@@ -66,7 +66,10 @@ def _estimator(name: str, entries: Collection[str]) -> None:
     print_wrapped(f"{name}: {estimator.about}")
     Console().print(inputs_table(estimator), results_table(estimator))
     asked = name.partition(":")[2] or repr(name)
-    print_wrapped(f"Ask it with: jaxroof evaluate {name} ROWS.csv, jr.evaluate({asked}, {{...}}).")
+    searched = ":" in name and estimator.candidates is not None
+    search = f"jaxroof search --estimator {name}, " if searched else ""
+    ways = f"{search}jaxroof evaluate {name} ROWS.csv, jr.evaluate({asked}, {{...}})"
+    print_wrapped(f"Ask it with: {ways}.")
 
 
 def _size(name: str) -> None:

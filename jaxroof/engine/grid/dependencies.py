@@ -11,7 +11,8 @@ import numpy as np
 from jaxroof.dependence import Dependent, dependence, dtypes
 from jaxroof.errors import InputError, NotGiven, refusal
 from jaxroof.estimator import Estimator
-from jaxroof.records import leaves, replace_at, with_named_absences
+from jaxroof.records import is_quantity, leaves, replace_at, with_named_absences
+from jaxroof.settings import known_paths
 from jaxroof.structure import Structure, map_numbers, results, structure
 
 Paths = frozenset[str]
@@ -134,7 +135,10 @@ def check_effective(estimator: Estimator, inputs: Any, recipe: Any, paths: Colle
     asked = [p for p in paths if p in held and p not in known and not p.startswith("plan.")]
     if not asked:
         return
+    numbers = {path for path, field in known_paths(estimator.inputs).items() if is_quantity(field)}
     try:
+        for path in numbers.intersection(paths) - {*held}:  # an axis gives it
+            inputs = replace_at(inputs, path, 1.0)
         read = effective(estimator, recipe, structure(inputs))
     except (InputError, TypeError):  # a number is missing, or is of another kind: said later
         return

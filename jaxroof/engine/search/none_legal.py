@@ -47,7 +47,8 @@ def none_legal(question: SearchProblem, refused: Mapping[str, int], most: int | 
         return said
     given = f" with {' and '.join(map(str, question.where))}" if question.where else ""
     if SIZE not in question.estimator.products:
-        return f"plan: none is legal{given}; expected other inputs or rules"
+        why = _counts(question, refused)
+        return f"plan: none is legal{given}; expected other inputs or rules{why}"
     size = int(get_at(question.inputs, SIZE))
     on = f"{size:,} accelerators" if most is None else f"up to {most:,} accelerators"
     near = [f"{found:,}" for found in _legal_near(question, size)] if most is None else []

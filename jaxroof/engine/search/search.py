@@ -111,9 +111,12 @@ def search_dataset(
         **FEASIBLE,
         **field_metadata(estimator.plan, question.report),
         "plans_legal": {"unit": "1", "doc": "Plans that every rule of the split allows"},
-        "plans_feasible": {"unit": "1", "doc": _counted(question)},
+        "plans_feasible": {"unit": "1", "doc": "Legal plans that fit the limit"},
         "reason": {"unit": "1", "doc": "Why no plan is there", "flags": flags},
     }
+    if axes and len(estimator.limits) > 1:  # counts along axes are those of the first limit
+        words = f"plans within {estimator.need}"
+        meanings["plans_feasible"] = {"unit": "1", "doc": f"Legal {words}", "words": words}
     if estimator.need:
         need = dict(meanings[estimator.need])
         least, missing = f"{estimator.need}_least", f"{estimator.need}_missing"
@@ -189,12 +192,6 @@ def _columns(
         columns[f"{name}_missing"] = (dims, column)
     columns["reason"] = (dims, reason.astype(np.int8))
     return columns
-
-
-def _counted(question: SearchProblem) -> str:
-    """Return which plans are counted as those that fit: along axes, by the first limit alone."""
-    alone = question.axes and len(question.estimator.limits) > 1
-    return f"Legal plans that fit the limit{f' of {question.estimator.need}' if alone else ''}"
 
 
 def _at(question: SearchProblem, index: tuple[int, ...]) -> OneMachine:

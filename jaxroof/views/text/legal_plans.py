@@ -84,10 +84,15 @@ def _ranked(data: xr.Dataset) -> xr.Dataset:
     return data.isel(plan=np.concatenate([fits, other])).assign(plans_feasible=len(fits))
 
 
+def _is_step(data: xr.Dataset) -> bool:
+    """Return whether plans are of a training step: a result of another may have the name of one."""
+    return {*HEADS} <= {*data.data_vars}
+
+
 def _merits(data: xr.Dataset) -> list[str]:
     """Return the results that are shown: what was asked for leads."""
     asked = str(data.attrs.get("objective", ""))
-    if {*HEADS} <= {*data.data_vars}:  # of a training step
+    if _is_step(data):
         return [*HEADS]
     return [*dict.fromkeys([*[asked] * (asked in data), *headlines(data)])]
 
@@ -104,16 +109,16 @@ def plans_table(data: xr.Dataset) -> PlainTable:
 
 def result_columns(data: xr.Dataset) -> list[Shown]:
     """Return the columns of a plan's results and need; the last leave first."""
-    need = need_of(data)
+    need, heads = need_of(data), HEADS if _is_step(data) else {}
 
     def result(place: int, name: str) -> Shown:
         def cell(row: xr.Dataset) -> str:
             value = float(row[name])
-            if name == "mfu":
-                return f"{100 * value:.1f}"
-            return f"{value:.5g}" if name == RATE else amount(value, unit_of(data, name))
+            if name not in heads or name == "step_time":
+                return amount(value, unit_of(data, name))
+            return f"{value:.5g}" if name == RATE else f"{100 * value:.1f}"
 
-        return Shown(HEADS.get(name, head_of(data, name)), cell, 2 * place)
+        return Shown(heads.get(name, head_of(data, name)), cell, 2 * place)
 
     def full(row: xr.Dataset) -> str:
         share = percent(float(row[need]) / limit_of(row))

@@ -8,6 +8,7 @@ import xarray as xr
 from rich.console import JustifyMethod
 
 from jaxroof.analyses.result_metadata import (
+    about,
     headlines,
     need_of,
     unit_of,
@@ -90,13 +91,14 @@ def _one_axis(
         Shown(str(dim), lambda row: tick(best, dim, int(row.place)), 0, _side(best, dim)),
         Shown(name, lambda row: _cell(best, value, {dim: int(row.place)})),
     ]
+    counted = str(about(best, "plans_feasible").get("words", "plans that fit"))
     plan = [
         *([Shown("80 % of\nruns [s]", short_interval, 1)] if LOW in best else []),
         *map(result, others),
         Shown("plan", plan_words),
         *([Shown(placed, lambda row: placement_words(row, fields), 3)] * bool(placed.split()[1:])),
         *([Shown(need, needed, 4)] if need in best.data_vars and need != name else []),
-        Shown("plans that fit", lambda row: f"{int(row.plans_feasible):,}", 5),
+        Shown(counted, lambda row: f"{int(row.plans_feasible):,}", 5),
     ]
 
     def nothing(row: xr.Dataset) -> list[str]:

@@ -5,7 +5,7 @@ import pytest
 import jaxroof as jr
 from jaxroof.catalog.needs import TRAINING_READS
 from jaxroof.engine.grid.dependencies import effective
-from jaxroof.records import leaves
+from jaxroof.records import leaves, value_or
 from jaxroof.structure import structure
 
 QUESTION = {"model": "llama3-8b", "system": "h100-nvs8", "gpus": 8, "global_batch": 64}
@@ -54,3 +54,24 @@ def test_the_study_reads_them():
     asked = jr.published.example()
     found = jr.search(jr.published, asked, settings={"system.fast_latency": "1 ms"})
     assert float(found.step_time) > float(jr.search(jr.published, asked).step_time)
+
+
+@jr.record
+class Racks:
+    """A number that counts where another is given."""
+
+    domain: float | None = jr.quantity("1", "Accelerators of a rack.", default=None)
+    bandwidth: float | None = jr.quantity("B/s", "Of a rack.", default=None)
+
+
+def over_racks(inputs, recipe):
+    domain = value_or(inputs.domain, None)
+    return {"rate": 1.0 if domain is None else domain * inputs.bandwidth}
+
+
+def test_a_field_counts_that_is_read_where_an_axis_gives_another():
+    racks = jr.Estimator(name="racks", inputs=Racks, step=over_racks, names={"of": str})
+    with pytest.raises(jr.InputError, match="bandwidth: does not enter"):
+        jr.evaluate(racks, bandwidth=2.0)
+    found = jr.evaluate(racks, bandwidth=2.0, axes={"domain": [8.0, 64.0]})
+    assert found.rate.values.tolist() == [16.0, 128.0]
