@@ -78,13 +78,16 @@ def rerun(data: xr.Dataset) -> Rerun:
         raise refusal("question", f"{what}; expected results of jaxroof as .nc, .json or .zarr")
     if asked not in ANSWERS:
         said = f"{brief(asked)} cannot be answered again from a file"
-        raise refusal("question", f"{said}; expected a file of {', '.join(ANSWERS)}")
+        raise refusal(
+            "question",
+            f"{said}; expected a file of {', '.join(ANSWERS)}, or one that a command wrote",
+        )
     return compare(data, ANSWERS[asked](data, _asked(data)))
 
 
 def is_answered(data: xr.Dataset) -> bool:
     """Return whether the question of a Dataset is answered again from its record."""
-    return data.attrs.get("question") in ANSWERS
+    return str(data.attrs.get("question")) in ANSWERS
 
 
 def _asked(data: xr.Dataset) -> Asked:

@@ -5,7 +5,7 @@ tables in order. Its picture is of what the Dataset says it shows (``views.plots
 """
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import xarray as xr
@@ -44,6 +44,7 @@ ALONG = {  # dimensions that tell the answer of a file that does not say what wa
     ("schedule", "device"): "schedule",
     ("parameter", "factor"): "response",
 }
+GLOSSARY = "In the table: "  # begins the meaning of a table's words
 SILENT = ("", "response")  # answers without words
 
 
@@ -86,8 +87,13 @@ def headline(data: xr.Dataset) -> str:
     >>> headline(data).partition(":")[0]
     'Memory bound'
     """
-    said = (one.piece for one in answer(data) if not one.is_title)
-    first = next((piece for piece in said if isinstance(piece, str) and piece), "")
+    return first_sentence(answer(data))
+
+
+def first_sentence(said: Iterable[Said]) -> str:
+    """Return the first sentence that is no title or glossary; empty where there is none."""
+    pieces = (one.piece for one in said if not one.is_title and isinstance(one.piece, str))
+    first = next((text for text in pieces if text and not text.startswith(GLOSSARY)), "")
     whole, point, _ = first.partition(". ")
     return whole + point.strip()
 
@@ -98,16 +104,4 @@ def picture(data: xr.Dataset) -> Any:
     Raises: InputError for a Dataset that no picture shows.
     """
     plots = importlib.import_module("jaxroof.views.plots")
-    return plots.draw(_drawn(data))
-
-
-def _drawn(data: xr.Dataset) -> xr.Dataset:
-    """Return what a picture of a Dataset shows: of an explanation, the step as parameters vary."""
-    if module_of(data) != "explain":
-        return data
-    from jaxroof.analyses.explain import explanation_of
-    from jaxroof.views.text.explain import with_capacity
-
-    found = explanation_of(data)
-    title = f"{data.attrs.get('title', '')}: the step as each parameter varies, every plan weighed"
-    return with_capacity(found.response, found.steps).assign_attrs(title=title)
+    return plots.draw(data)

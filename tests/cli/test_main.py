@@ -151,7 +151,7 @@ def test_list_says_what_each_system_can_answer(jaxroof, monkeypatch):
     few = jaxroof("list systems").out.partition("\n\n")[0].splitlines()[1:]
     assert [row.split()[0] for row in few] == [n for n in told if n in {r.split()[0] for r in few}]
     assert 20 <= len(few) <= 30
-    assert all("training" in row for row in few[:13])
+    assert all("training" in row for row in few[:12])
     assert told["h100-sxm5"] == ["published", "roofline", "limits"]
     assert told["h100-nvs8"][:2] == ["training", "published"]
     assert told["tpu-v5p"] == ["roofline", "torus"]

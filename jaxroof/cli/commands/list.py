@@ -10,7 +10,7 @@ from jaxroof.cli import completion
 from jaxroof.cli.printing import page_width, print_entries, print_wrapped
 
 STUDIES = re.compile(  # systems that one study describes: variants of chips, behind --all
-    r".*-(book|sheet|unfused|flat|next|real|[ab]|sxm5.*|pod.*|nvs4|nvs64)|tpu-v[47]"
+    r".*-(book|sheet|unfused|flat|next|real|[ab]|sxm5.*|pod.*|nvs4|nvs64)|tpu-v[47]|a100-nvs8"
 )
 OF = "; of --estimator published"  # what the models of the study are asked with
 NAME = 18  # characters of the longest name
@@ -18,7 +18,8 @@ EXAMPLES = 4  # names shown per kind in the list of all kinds
 COLUMNS = {"TFLOP/s": 7, "GB": 4, "GB/s": 8, "domain": 6}  # of the list, and how wide each is
 NARROW = (("domain",), ("GB/s", "domain"), ("GB", "GB/s", "domain"))  # left out one after another
 NOTES = (
-    "TFLOP/s: matrix products; GB, GB/s: memory; domain: accelerators on fast links.",
+    "TFLOP/s: matrix products; GB: memory by its label (a training step fills what the device "
+    "reports); GB/s: of memory; domain: accelerators on fast links.",
     "training: a step of a model of today (search, compare, pareto, explain, layers, schedule); "
     "published: the same by the study's model; roofline: one operator; torus: its collectives; "
     "limits: of scaling.",

@@ -14,8 +14,8 @@ from jaxroof.views.text.margin import Margin
 
 Parts = Mapping[str, tuple[np.ndarray, str]]  # words: a value a bar, colour
 THICK = 0.62  # of a bar
-SEEN = 3e-3  # of the longest bar: what is narrower is not in the legend
-INSIDE = 0.09  # of the longest bar: the room that a number needs
+SEEN = 2e-3  # of the longest bar: what is narrower is neither drawn nor in the legend
+INSIDE = 0.12  # of the longest bar: the room that a number needs
 FAR = 4.0  # times the longest bar: a capacity beyond it is told and not drawn
 PALE = 0.45  # of what does not fit
 
@@ -30,21 +30,23 @@ def stacked(
     fits: Sequence[bool] | np.ndarray = (True,),
     room: float = 1.32,
     thick: float = THICK,
+    spread: np.ndarray | None = None,
 ) -> np.ndarray:
     """Draw a bar a place of parts one after the other; return where the bars end.
 
     ``inside`` writes the share of a part in it, ``beside`` is written at the ends. Bars that do
-    not fit are pale.
+    not fit are pale. ``spread`` has the ends of an interval of every bar.
     """
     whole = np.nansum([values for values, _ in parts.values()], axis=0)
     at = np.arange(len(whole)) if places is None else np.asarray(places)
     longest, ends = float(whole.max(initial=0.0)) or 1.0, np.zeros(len(whole))
     for words, (given, colour) in parts.items():
         values = np.where(np.isfinite(given), given, 0.0)
-        label = words if values.max(initial=0.0) > SEEN * longest else "_"
+        seen = values.max(initial=0.0) > SEEN * longest
+        label = words if seen else "_"
         look: dict[str, Any] = {"marker": "s", "markersize": 10, "linestyle": "none"}
         axes.plot([], [], color=colour, label=label, **look)  # a legend is never pale
-        drawn = axes.barh(at, values, thick, left=ends, color=colour)
+        drawn = axes.barh(at, values * seen, thick, left=ends, color=colour)
         for bar, fit in zip(drawn, np.broadcast_to(fits, ends.shape), strict=True):
             bar.set_alpha(1.0 if fit else PALE)
         if inside:
@@ -55,9 +57,15 @@ def stacked(
             ]
             axes.bar_label(drawn, said, label_type="center", color=ink(colour))
         ends = ends + values
-    for place, end, words in zip(at, ends, beside, strict=bool(len(beside))):
+    right = ends
+    if spread is not None:
+        look = {"fmt": "none", "ecolor": style.BLACK, "elinewidth": 1.2, "capsize": 3}
+        apart = np.abs(spread - ends)
+        axes.errorbar(ends, at + 0.4 * thick, xerr=apart, label="80 % of runs", **look)
+        right = np.fmax(ends, spread[1])
+    for place, end, words in zip(at, right, beside, strict=bool(len(beside))):
         axes.annotate(words, (end, place), (4, 0), textcoords="offset points", va="center")
-    axes.set_xlim(0.0, room * longest)
+    axes.set_xlim(0.0, room * max(longest, float(np.nanmax(right, initial=0.0))))
     style.grid(axes, "x")
     return ends
 

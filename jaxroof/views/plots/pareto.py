@@ -21,7 +21,7 @@ from jaxroof.analyses.result_metadata import (
 )
 from jaxroof.catalog.needs import training_capacities
 from jaxroof.errors import refusal
-from jaxroof.units import amount, percent
+from jaxroof.units import amount, portion
 from jaxroof.views.plots import labels, style, systems
 from jaxroof.views.plots import select as choose
 from jaxroof.views.text.margin import margin_of
@@ -114,7 +114,7 @@ def _each(part: xr.Dataset) -> list[Stairs]:
 
 
 def _finding(stairs: Sequence[Stairs], need: str, aim: str) -> str:
-    """Return the best time in the memory of the machine, and what all that is of use would save."""
+    """Return the best time in the memory of the machine, and the gain of all that is of use."""
     said = []
     for name, steps in stairs[:SAID]:
         unit, memory, times = unit_of(steps, need), steps[need].values, steps[aim].values
@@ -125,8 +125,8 @@ def _finding(stairs: Sequence[Stairs], need: str, aim: str) -> str:
             said.append(f"{head}nothing fits below {amount(memory[0], unit)}")
             continue
         best = float(times[np.searchsorted(memory, own, side="right") - 1])
-        saved = 1.0 - float(times[-1]) / best
-        more = f"; {amount(memory[-1], unit)} would save {percent(saved, 1)}" if saved > 0 else ""
+        faster = best / float(times[-1]) - 1.0
+        more = f"; {portion(faster)} faster with {amount(memory[-1], unit)}" if faster > 0 else ""
         said.append(f"{head}{amount(best, unit_of(steps, aim))} in {amount(own, unit)}{more}")
     return "; ".join(said)
 
@@ -162,8 +162,9 @@ def _plans(axes: Axes, steps: xr.Dataset, scale: float, taken: list[labels.Box])
 def _real(data: xr.Dataset) -> dict[float, str]:
     """Return the memory of accelerators of the catalogue, each in its usual size."""
     found: dict[str, float] = {}
-    for name, capacity in training_capacities(data.attrs.get("estimator") == "training").items():
-        found.setdefault(name.partition("-")[0], capacity)
+    there = training_capacities(data.attrs.get("estimator") == "training")
+    for name in sorted(there, key=len):  # the usual part has the shortest name
+        found.setdefault(name.partition("-")[0], there[name])
     return {c: ", ".join(n for n in found if found[n] == c) for c in found.values()}
 
 

@@ -24,12 +24,14 @@ from jaxroof.errors import refusal
 from jaxroof.units import amount, percent
 from jaxroof.views.plots import bars, style
 from jaxroof.views.plots import select as choose
+from jaxroof.views.text.interval import HIGH, LOW
 from jaxroof.views.text.margin import margin_of
 from jaxroof.views.text.plan import fields_words, plan_numbers, split_fields, used_fields
 
 PICTURE = "plans"
 BEST, MOST = 12, 40  # plans of a search, and points of a sweep, in one picture
-HIGH, THICK = 0.56, 0.42  # inches of a row, a line of words and a bar; its height, of a row
+TALL, THICK = 0.56, 0.42  # inches of a row, a line of words and a bar; its height, of a row
+LINES = 2  # of what is found
 KEPT = 2  # cluster sizes drawn below the first that fits
 DOUBLE = 2.0  # times as long, from which on it is no longer told in per cent
 ALIKE = 5e-4  # relative difference of times that are the same
@@ -71,7 +73,7 @@ def plans(data: xr.Dataset) -> Figure:
     groups = [row.group for row in rows]
     first = [i for i, group in enumerate(groups) if group and group not in groups[:i]]
     at = np.array([i + 0.6 * sum(i >= start for start in first) for i in range(len(rows))])
-    made = style.figure(title, _finding(rows, aim), 2.2 + HIGH * (at[-1] + 1.0))
+    made = style.figure(title, _finding(rows, aim), 2.2 + TALL * (at[-1] + 1.0))
     has_need = need in kept and bool(np.isfinite([float(row.point[need]) for row in rows]).any())
     cells = made.subplots(
         1, 1 + has_need, sharey=True, squeeze=False, width_ratios=(2.6, 1.0)[: 1 + has_need]
@@ -117,6 +119,7 @@ def _listed(data: xr.Dataset, along: str, aim: str) -> list[Row]:
     if len(counts) == 1 and "own_plan" in data:
         fields = {**json.loads(str(data.own_plan.values)), **json.loads(str(data.own_parts.values))}
         own = {**fields, aim: float(data.own), need_of(data): float(data.own_device)}
+        own |= {LOW: np.nan, HIGH: np.nan}  # of the best
         best = found[0].point
         point = best.assign({n: best[n].copy(data=v) for n, v in own.items() if n in best})
         words = f"yours, #{int(data.own_place):,}  {_plan_name(point, names)}"
@@ -136,6 +139,11 @@ def _points(data: xr.Dataset, aim: str) -> list[Row]:
         refused = _refused(point, aim)
         plan = _plan_name(point, names) if np.isfinite(float(point[aim])) else ""
         found.append(Row("  ".join(filter(None, (said, plan, refused))), point, group, refused))
+    if not choose.number_dimensions(data):  # machines side by side: the best on top
+        groups, sign = [row.group for row in found], -1.0 if rises(data, aim) else 1.0
+        found.sort(
+            key=lambda r: (groups.index(r.group), bool(r.refused), sign * float(r.point[aim]))
+        )
     fits = [not row.refused for row in found]
     start = fits.index(True) if dims == ["gpus"] and any(fits) else 0
     return found[max(0, start - KEPT) :]
@@ -171,11 +179,13 @@ def _plan_name(row: xr.Dataset, names: list[str]) -> str:
 
 def _finding(rows: list[Row], aim: str) -> str:
     """Return the best of each group with its result, by how much it leads, and its largest part."""
-    said = []
+    said, short = [], []  # with the second best, and without
     for group in dict.fromkeys(row.group for row in rows):
         held = [r for r in rows if r.group == group and not r.refused and np.isfinite(r.point[aim])]
+        head = f"{group.removesuffix(' accelerators') if said else group}: " if group else ""
         if not held:
-            said.append(f"{group}: nothing fits".removeprefix(": "))
+            said.append(f"{head}nothing fits" if group else "Nothing fits")
+            short.append(said[-1])
             continue
         more = rises(held[0].point, aim)
         ordered = sorted(held, key=lambda row: float(row.point[aim]) * (-1.0 if more else 1.0))
@@ -185,13 +195,16 @@ def _finding(rows: list[Row], aim: str) -> str:
         if parts and not group:
             most = max(parts, key=lambda name: parts[name])
             words += f", {percent(parts[most] / value)} of it {most}"
+        words = f"{head}{words}"
+        short.append(words)
         others = [row for row in ordered[1:] if not row.words.startswith("yours")]
         if others and not more:
             name = others[0].words.partition("  ")[0]
             words += f"; {name} takes {_longer(float(others[0].point[aim]) / value)}"
-        said.append(f"{group}: {words}" if group else words)
-    found = "; ".join(said[:3])
-    return found[:1].upper() + found[1:]
+        said.append(words)
+    told = ("; ".join(some[:count]) for count in (3, 2) for some in (said, short))
+    lines = {words: style.wrapped(words, style.WRAP_BOLD).count("\n") + 1 for words in told}
+    return next((words for words in lines if lines[words] <= LINES), short[0])
 
 
 def _longer(ratio: float) -> str:
@@ -211,7 +224,7 @@ def _times(axes: Axes, rows: list[Row], aim: str, at: np.ndarray, *, shares: boo
     whole = np.array([float(row.point[aim]) for row in rows])
     held, unit = np.where(np.isfinite(whole), whole, 0.0), unit_of(some, aim)
     scale, shown = style.human(held, unit)
-    best = np.nanmin(np.where([row.refused for row in rows], np.nan, whole), initial=np.inf)
+    best = np.array([_best_of(row.group, rows, whole) for row in rows])
     by = np.where(held > 0, held / 100.0, 1.0) if shares else scale
     parts = {
         words: (np.array([float(row.point[name]) for row in rows]) / by, colour)
@@ -220,11 +233,16 @@ def _times(axes: Axes, rows: list[Row], aim: str, at: np.ndarray, *, shares: boo
     said = [amount(float(f"{v:.4g}"), unit) if np.isfinite(v) else "" for v in whole]
     if not shares and not rises(some, aim) and rows[0].words[:1] != "#":
         said = [
-            w + (f" ({v / best:.2f}×)" if v > 1.005 * best else "")
-            for w, v in zip(said, whole, strict=True)
+            w + (f" ({v / b:.2f}×)" if v > 1.005 * b else "")
+            for w, v, b in zip(said, whole, best, strict=True)
         ]
     fits = [not row.refused for row in rows]
-    bars.stacked(axes, parts, said, at, inside=True, fits=fits, thick=THICK)
+    spread, room = None, 1.45 if any("(" in words for words in said) else 1.32
+    if not shares and aim == "step_time" and all(LOW in row.point for row in rows):
+        spread = np.array([[float(row.point[end]) for row in rows] for end in (LOW, HIGH)]) / scale
+    bars.stacked(
+        axes, parts, said, at, inside=True, fits=fits, room=room, thick=THICK, spread=spread
+    )
     for text, fit in zip([t for t in axes.texts if t.get_text() in said], fits, strict=False):
         text.set_fontweight("bold" if fit else "normal")
     for place, row in zip(at, rows, strict=True):
@@ -237,6 +255,12 @@ def _times(axes: Axes, rows: list[Row], aim: str, at: np.ndarray, *, shares: boo
     axes.set_xlabel(
         f"share of the {name} [%]" if shares else style.with_unit(name, shown.strip("1"))
     )
+
+
+def _best_of(group: str, rows: list[Row], whole: np.ndarray) -> float:
+    """Return the least of a group's numbers that can run."""
+    held = [row.group == group and not row.refused for row in rows]
+    return float(np.nanmin(whole[held], initial=np.inf))
 
 
 def _memory(axes: Axes, data: xr.Dataset, rows: list[Row], need: str, at: np.ndarray) -> None:

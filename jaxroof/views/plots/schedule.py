@@ -10,6 +10,7 @@ from jaxroof.units import percent, seconds, size
 from jaxroof.views.plots import bars, style
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots.colours import MEMORY, TIMES
+from jaxroof.views.text.margin import margin_of
 from jaxroof.views.text.schedule import rows
 
 PARTS = {  # of a step, in the order they are stacked: words, colour
@@ -51,7 +52,7 @@ def schedules(data: xr.Dataset) -> Figure:
         "leanest device": (least, style.GREY),
         "fullest device": (most - least, style.PALE),
     }
-    bars.memory(right, needs, float(data.memory_limit), there="usable")
+    bars.memory(right, needs, float(data.memory_limit), margin=margin_of(data), there="usable")
     bars.names(left, [name for name, _ in found])
     extra: list[Patch] = []
     if not all(fits):

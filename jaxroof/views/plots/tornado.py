@@ -44,6 +44,7 @@ MOST = 8  # bars
 LEAST = 1e-4  # change below which there is no bar
 ALIKE = 0.02  # of the longest bar: changes that differ by less look the same
 BESIDE = 0.2  # of the longest bar: the room that a number takes
+CUT = 1.25  # of the largest gain: where bars of what makes it longer end
 WORDED = 2.0  # times as much: below it is called per cent more
 OUTLINE: Any = {"edgecolor": style.BLACK, "linewidth": 0.9, "linestyle": "--"}
 PALE = 0.45  # of bars for less of a parameter
@@ -91,17 +92,26 @@ def tornado(data: xr.Dataset) -> Figure:
     title = choose.title(data, "What each parameter does")
     made = style.figure(title, finding, 2.4 + 0.3 * len(shown))
     axes = made.subplots()
-    looks = colours_of(known)
+    looks, most = colours_of(known), _most(data, shown)
     for place, bar in enumerate(shown):
-        _draw(axes, place, bar, shown[-1].longest, looks.get(known.of.get(bar.path, ""), OTHER))
+        _draw(axes, place, bar, most, looks.get(known.of.get(bar.path, ""), OTHER))
     axes.set_yticks(range(len(shown)), [_words(bar, machine_of(data)) for bar in shown])
     axes.axvline(0.0, color=style.BLACK, linewidth=0.9, zorder=4)
-    axes.margins(x=0.16)
+    axes.margins(x=0.27)
     ways = "{} to the left, {} to the right".format(*_ways(data))
-    axes.set_xlabel(f"change of the {_of(data)} [%]: {ways}")
+    cut = "; →: cut" * (shown[-1].longest > most)
+    axes.set_xlabel(f"change of the {_of(data)} [%]: {ways}{cut}")
     style.grid(axes, "x")
-    _legend(made, shown, words, known)
+    _legend(made, shown, words, known, most)
     return made
+
+
+def _most(data: xr.Dataset, shown: list[Bar]) -> float:
+    """Return how long a bar may be: losses do not hide what helps, where less is better."""
+    longest = max(bar.longest for bar in shown)
+    gain = -float(np.nanmin([[bar.less, bar.more] for bar in shown]))
+    less = "time" in _of(data) and gain > LEAST
+    return min(longest, CUT * gain) if less else longest
 
 
 def _repeats(bar: Bar, bars: list[Bar], known: Resources) -> bool:
@@ -195,8 +205,15 @@ def _slopes(data: xr.Dataset) -> tuple[list[Bar], tuple[str, str]]:
 
 
 def _draw(axes: Axes, place: int, bar: Bar, longest: float, colour: str) -> None:
-    """Draw both sides of a bar, with numbers at its ends, and outlines of today's plan."""
-    for change, kept, alpha in ((bar.less, bar.kept_less, PALE), (bar.more, bar.kept_more, 1.0)):
+    """Draw both sides of a bar, with numbers at its ends, and outlines of today's plan.
+
+    A bar that is longer than the longest is cut; its number is not.
+    """
+    numbers, cut = bar, Bar(bar.path, *(min(value, longest) for value in bar[1:]))
+    for number, change, kept, alpha in (
+        (numbers.less, cut.less, cut.kept_less, PALE),
+        (numbers.more, cut.more, cut.kept_more, 1.0),
+    ):
         ends = [100 * value for value in (change, kept) if np.isfinite(value)]
         if np.isfinite(change):
             axes.barh(place, 100 * change, height=0.62, color=colour, alpha=alpha, zorder=2)
@@ -208,7 +225,8 @@ def _draw(axes: Axes, place: int, bar: Bar, longest: float, colour: str) -> None
             near = abs(far - 100 * change) < BESIDE * 100 * longest  # an outline has it behind
             end, side = (far if near else 100 * change, place), "left" if sign > 0 else "right"
             look: Any = {"textcoords": "offset points", "ha": side, "va": "center"}
-            axes.annotate(_signed(100 * change), end, (4 * sign, 0), **look)
+            said = _signed(100 * number) if number <= change else f"→ {_signed(100 * number)}"
+            axes.annotate(said, end, (4 * sign, 0), **look)
 
 
 def _signed(value: float) -> str:
@@ -220,7 +238,9 @@ def _signed(value: float) -> str:
     return f"{value:+,.0f} %" if abs(value) >= 100.0 else f"{value:+.2g} %"
 
 
-def _legend(made: Figure, shown: list[Bar], words: tuple[str, str], known: Resources) -> None:
+def _legend(
+    made: Figure, shown: list[Bar], words: tuple[str, str], known: Resources, most: float
+) -> None:
     there = {known.of.get(bar.path) for bar in shown}
     every, own = {**known.limits, CAPACITY: "HBM capacity"}, colours_of(known)
     if not any(path.endswith("hbm_capacity") for path in known.of):
@@ -231,6 +251,6 @@ def _legend(made: Figure, shown: list[Bar], words: tuple[str, str], known: Resou
     handles = [Patch(color=colour, label=said) for said, colour in looks.items()]
     for alpha, side in ((1.0, f"full colour: {words[1]}"), (PALE, f"pale: {words[0]}")):
         handles.append(Patch(facecolor=style.GREY, alpha=alpha, label=side))
-    if any(bar.differs(shown[-1].longest) for bar in shown):
+    if any(bar.differs(most) for bar in shown):
         handles.append(Patch(label="today's plan kept", facecolor="none", **OUTLINE))
     style.legend(made, extra=handles)

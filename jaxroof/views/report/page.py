@@ -15,7 +15,7 @@ from jaxroof import __version__
 from jaxroof.errors import InputError, printable
 from jaxroof.io.formats import frame
 from jaxroof.units import unbroken
-from jaxroof.views.answers import answer, picture
+from jaxroof.views.answers import answer, first_sentence, picture
 from jaxroof.views.report.markup import Markup, element, joined, rows_of, table_of
 from jaxroof.views.report.provenance import (
     Result,
@@ -100,10 +100,10 @@ def _title(data: xr.Dataset, said: Sequence[Said]) -> str:
 
 
 def _contents(answered: Sequence[Answered]) -> Markup:
-    items = [
-        element("li", element("a", one.title, href=f"#result-{n}"), f" {one.result.name}")
-        for n, one in enumerate(answered, 1)
-    ]
+    items = []
+    for n, one in enumerate(answered, 1):
+        link = element("a", one.title, href=f"#result-{n}")
+        items.append(element("li", link, f" {one.result.name}: {first_sentence(one.said)}"))
     return element("nav", element("ol", *items), aria_label="Contents")
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import xarray as xr
 
-from jaxroof.analyses.rerun import ANSWERS
+from jaxroof.analyses.rerun import is_answered
 from jaxroof.errors import InputError, shown
 from jaxroof.estimators import estimator as named
-from jaxroof.io.history import HISTORY, parts_of
+from jaxroof.io.history import ARGUMENTS, HISTORY, parts_of
 from jaxroof.io.stored_format import FORMAT, QUESTION, RESULTS, checksums
 from jaxroof.records import is_quantity
 from jaxroof.settings import paths_of
@@ -38,11 +38,7 @@ def made_rows(result: Result) -> Iterator[Row]:
         yield "Command", command
     if time or result.written:
         yield "Written", time or f"{result.written} (time of the file)"
-    if (
-        result.is_file
-        and str(attrs.get("question")) in ANSWERS
-        and not result.name.endswith(".csv")
-    ):
+    if result.is_file and (is_answered(data) or ARGUMENTS in result.stamps):
         yield "Again", f"jaxroof rerun {result.name}"
     for name in ("question", "estimator", "software"):
         if name in attrs:

@@ -171,12 +171,12 @@ def _nearest(found: Explanation, known: Resources) -> str:
         span = f"{float(found.response.factor.max()):.3g} times"
         return f"No rate or latency brings another plan, up to {span} more or less."
     row = rows[0]
-    (_, until), gain, run = range_words(row), float(row.switch_gain), run_of(found.response)
+    (_, until), gain = range_words(row), float(row.switch_gain)
     path, factor = str(row.switch_parameter.values), float(row.switch_factor)
     unit = str(found.elasticities.parameter_units.sel(parameter=path).values)
     value = show(float(f"{float(row.switch_value):.4g}"), unit)
     way = "grows" if factor > 1.0 else "falls"
-    then = f"The most that saves is {portion(gain)} of the {run}, at {until} times today's."
+    then = f"At {until} times today's it saves {portion(gain)} of what this plan takes there."
     if gain < LITTLE:
         then = f"It is as fast as this one, up to {until} times today's."
     return (

@@ -9,7 +9,7 @@ import xarray as xr
 from jaxroof.analyses.result_metadata import need_of, objective_of, unit_of
 from jaxroof.catalog.needs import training_capacities
 from jaxroof.errors import listing
-from jaxroof.units import days, seconds, size
+from jaxroof.units import days, portion, seconds, size
 from jaxroof.views.text.interval import (
     LOW,
     interval_sentence,
@@ -93,9 +93,8 @@ def within_reach(stairs: xr.Dataset) -> int | None:
 
 
 def flat_from(stairs: xr.Dataset, gain: float) -> int:
-    """Return the first step beyond which more memory gains less than a share of speed."""
-    time = stairs[objective_of(stairs)].values
-    return int(np.flatnonzero(time / time[-1] - 1.0 < max(gain, 1e-12))[0])
+    """Return the last step shown: more memory gains less than a share of speed."""
+    return stairs_to_show(stairs, gain)[-1]
 
 
 def in_time(stairs: xr.Dataset, most_days: float) -> int | None:
@@ -196,8 +195,8 @@ def _own(stairs: xr.Dataset, own: int, limit: str) -> str:
     more = size(float(stairs[need][own + 1] - here[f"{need}_limit"]), "B")
     gain, most = (float(time[own] / one) - 1.0 for one in (time[own + 1], time[-1]))
     return (
-        f"{said}. With {more} more memory it is {100 * gain:.2g} % faster; with "
-        f"{size(float(stairs[need][-1]), 'B')}, {100 * most:.2g} %, and no memory buys more."
+        f"{said}. With {more} more memory it is {portion(gain)} faster; with "
+        f"{size(float(stairs[need][-1]), 'B')}, {portion(most)}, and no memory buys more."
     )
 
 

@@ -7,9 +7,10 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.errors import listing
-from jaxroof.units import percent, seconds, size
+from jaxroof.units import seconds, size
 from jaxroof.views.text.interval import LOW, interval_sentence, interval_words, short_interval
 from jaxroof.views.text.layout import PlainTable, Shown
+from jaxroof.views.text.margin import margin_of, mark_words
 from jaxroof.views.text.plan import plan_line
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
 
@@ -26,7 +27,7 @@ SPENT = {
 GLOSSARY = (
     "In the table: best fit: the fastest schedule that fits; idle (that a search tells apart as "
     "the pipeline bubble and uneven stages) and data (messages of the data group): share of the "
-    "step, mean of the devices."
+    "step, mean of the devices"
 )
 GB = 1e9
 
@@ -34,10 +35,10 @@ GB = 1e9
 def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
     """Yield the best schedule, what it gains and needs, and all of them in a table."""
     yield from title(str(data.attrs.get("title", "")))
-    yield from usual(plan_line(data))
-    yield from usual(*schedule_sentences(data))
+    yield from usual(*schedule_sentences(data), plan_line(data))
     yield from quiet(schedules_table(data))
-    yield from usual(GLOSSARY, closed_form_sentence(data))
+    words = "; ".join([GLOSSARY, *mark_words(data)])
+    yield from usual(f"{words}.", closed_form_sentence(data))
     yield from verbose(interval_sentence(data))
 
 
@@ -58,7 +59,7 @@ def schedules_table(data: xr.Dataset) -> PlainTable:
 
     The gap is relative to the best schedule that fits. Shares are means over devices.
     """
-    limit, fastest = float(data.memory_limit), best_of(data)
+    limit, fastest, margin = float(data.memory_limit), best_of(data), margin_of(data)
     best = np.nan if fastest is None else float(data.sel(schedule=fastest).step_time)
 
     def against(row: xr.Dataset) -> str:
@@ -66,7 +67,7 @@ def schedules_table(data: xr.Dataset) -> PlainTable:
 
     def fullest(row: xr.Dataset) -> str:
         most = float(row.memory.max())
-        return f"{most / GB:.4g} {percent(most / limit):>5}"
+        return f"{most / GB:.4g} {margin.share(most, limit):>4} %"
 
     columns = [
         Shown("schedule", lambda row: str(row.schedule.values), 0, "left"),
@@ -75,7 +76,7 @@ def schedules_table(data: xr.Dataset) -> PlainTable:
         Shown("against\nbest fit", against, 1),
         Shown("idle\n%", lambda row: f"{100 * float(row.bubble.mean()):.1f}", 2),
         Shown("data\n%", lambda row: f"{100 * float(row.data_time.mean() / row.step_time):.1f}", 4),
-        Shown(f"fullest GB\nof {limit / GB:.4g}", fullest, 3),
+        Shown(f"fullest GB\nof {limit / GB:.4g}", fullest),
     ]
     refused = [data.sel(schedule=name) for name in data.schedule.values[~data.allowed.values]]
 
@@ -100,12 +101,12 @@ def gap(value: float, best: float, fits: bool = True) -> str:
 
 
 def schedule_sentences(data: xr.Dataset) -> list[str]:
-    """Return which schedules were refused, the best one, its lead and why, and its memory."""
+    """Return the best schedule, its lead and why, its memory, and which were refused."""
     name = best_of(data)
     said = [f"Refused: {data.reason.values[i]}." for i in np.flatnonzero(~data.allowed.values)]
     if name is None:
-        return [*said, _nothing(data)]
-    return [*said, _best(data, name), _memory(data, name)]
+        return [_nothing(data), *said]
+    return [_best(data, name), _memory(data, name), *said]
 
 
 def closed_form_sentence(data: xr.Dataset) -> str:
