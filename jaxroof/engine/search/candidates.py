@@ -155,10 +155,10 @@ def _listed(estimator: Estimator, recipe: Any, known: InputsKey) -> Candidates:
     whole = {field: np.asarray(found.plans[field]) for field in fields if field in found.plans}
     if len({column.shape for column in whole.values()}) > 1 or next(iter(whole.values())).ndim != 1:
         raise refusal(who, "columns differ in length; expected a number a plan in each")
-    for field, column in {**whole, **found.product}.items():
+    for name, column in {**whole, **found.product}.items():
         values = np.asarray(column)
         if values.dtype.kind == "f" and (part := values % 1.0 != 0.0).any():
-            raise refusal(who, f"{field}: {values[part][0]:g} of a plan; expected whole numbers")
+            raise refusal(who, f"{name}: {values[part][0]:g} of a plan; expected whole numbers")
     plans = {field: column.astype(np.int32) for field, column in whole.items()}
     if not _rises([*plans.values()]):
         order = np.lexsort([*plans.values()][::-1])
