@@ -14,6 +14,7 @@ import jaxroof as jr
 from jaxroof.analyses.explain import (
     Explanation,
     explain,
+    explanation_dataset,
     explanation_of,
     limits_of,
 )
@@ -175,6 +176,13 @@ def test_bars_are_drawn_the_largest_first_and_ties_to_both_sides():
     slope, share = (list(slopes_table(tied).columns[n].cells) for n in (2, 3))
     assert any("(1 % less: +0.25 %)" in str(cell) for cell in slope)
     assert any("\nto 25 %" in str(cell) for cell in share)
+
+
+def test_what_makes_a_step_longer_does_not_hide_what_makes_it_shorter():
+    (axes,) = plots.draw(explanation_dataset(found(), "a step")).axes
+    bars = [(bar.get_x() + bar.get_width()) for bar in axes.patches]
+    assert max(bars) <= 1.25 * -min(bars) + 1e-9
+    assert any(text.get_text().startswith("→ +") for text in axes.texts)
 
 
 # ---- The command --------------------------------------------------------------------------------

@@ -178,6 +178,10 @@ def test_machines_side_by_side(sizes):
     told = said(times)
     slowest = float(data.step_time.max() / data.step_time.min())
     assert any(text.endswith(f"({slowest:.2f}×)") for text in told)
+    longer = data.step_time * xr.DataArray([1.0, 10.0], {"model": ["small", "large"]}, "model")
+    two = plots.draw(data.drop_vars("step_time").assign(step_time=longer))
+    most = max(float(t[1:-2]) for s in said(two.axes[0]) for t in s.split() if t.endswith("×)"))
+    assert most == float(f"{slowest:.2f}")  # within a model
     reasons = [text for text in told if " needs " in text]
     assert all(text.endswith(" of 80 GB") for text in reasons)
     assert len(hatched(times)) == len(reasons) > 0

@@ -119,6 +119,18 @@ def test_it_says_what_made_a_file(tmp_path, grid):
     assert "history" not in jr.read(path).attrs
 
 
+def test_several_results_are_listed_with_what_each_says(tmp_path, jaxroof):
+    files = [str(tmp_path / f"{name}.nc") for name in ("schedule", "pareto")]
+    here = "--model llama3-8b --system h100-nvs8 --batch 64"
+    assert jaxroof(f"schedule {here} --plan dp=2,tp=2,pp=2 -o {files[0]}").code == 0
+    assert jaxroof(f"pareto {here} --gpus 8 -o {files[1]}").code == 0
+    listed = Parsed(page_of(tmp_path, *files)).words
+    first = listed.partition("Written by")[0]
+    assert "schedule.nc: Best: " in first
+    assert "pareto.nc: In 85.52 GB: " in first
+    assert all(f"Again jaxroof rerun {name}.nc" in listed for name in ("schedule", "pareto"))
+
+
 def test_a_file_that_python_writes_names_no_command(tmp_path, grid):
     jr.write(grid, tmp_path / "found.nc")
     words = Parsed(page_of(tmp_path, tmp_path / "found.nc")).words
