@@ -302,7 +302,7 @@ class OneMachine:
         columns = {**self.plans.plans, **self.plans.product}
         for field, value in given.items():
             known = np.unique(columns[field])
-            if len(known) == 1 and known[0] != value:
+            if len(known) == 1 and known[0] != value and not self.refused.get("where"):
                 only = f"{short[field]}={known[0]:.0f}"
                 said = f"{short[field]}={value}: plans of a search have {only} alone"
                 return NoSuchPlan(where, said, "; expected that, or to evaluate the plan by itself")
