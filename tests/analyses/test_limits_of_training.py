@@ -93,6 +93,8 @@ def test_a_plan_beyond_a_further_limit_is_not_feasible():
     data = jr.evaluate(training_plans.training, settings=asked)
     assert bool(data.memory_fits)
     assert not bool(data.feasible)
+    grid = jr.evaluate(training_plans.training, settings=asked, axes={"global_batch": [128, 256]})
+    assert "2 of 2 points are not feasible: a further limit is missed." in sweep_sentences(grid)
     table = jr.plans(training_plans.training, settings={**ASKED, "gpus": 64}, where="tp=8,pp=1")
     held = (table.memory <= 85.52e9) & (table.host <= HOST)
     np.testing.assert_array_equal(table.feasible, held)

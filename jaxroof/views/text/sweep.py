@@ -151,4 +151,4 @@ def _refused(best: xr.Dataset, feasible: np.ndarray) -> str:
     }
     broken = [f'"{words}" fails at {count:,}' for words, count in counts.items() if count]
     unfit = f"{int((~feasible).sum()):,} of {feasible.size:,} points"
-    return f"{unfit} are not feasible: {listing(broken)}."
+    return f"{unfit} are not feasible: {listing(broken) or 'a further limit is missed'}."
