@@ -179,7 +179,8 @@ def _plan_name(row: xr.Dataset, names: list[str]) -> str:
 
 def _finding(rows: list[Row], aim: str) -> str:
     """Return the best of each group with its result, by how much it leads, and its largest part."""
-    said, short = [], []  # with the second best, and without
+    said: list[str] = []  # with the second best
+    short: list[str] = []  # without
     for group in dict.fromkeys(row.group for row in rows):
         held = [r for r in rows if r.group == group and not r.refused and np.isfinite(r.point[aim])]
         head = f"{group.removesuffix(' accelerators') if said else group}: " if group else ""
