@@ -443,7 +443,7 @@ NOT_ALLOWED = [  # split, plan, why
 @pytest.mark.parametrize(("split", "plan", "why"), NOT_ALLOWED)
 def test_own_plan_that_its_split_refuses_is_told_why(split, plan, why, jaxroof):
     said = jaxroof(f"search {SMALL} --split {split} --mine {plan}")
-    assert (said.code, said.err) == (0, "")
+    assert (said.code, said.err) == (2, "")
     assert why in said.words.rpartition("Yours is not allowed: ")[2]
 
 
