@@ -46,6 +46,7 @@ def pytest_configure(config):
 
     Output of commands is piped, and as wide as a pipe.
     """
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job of a shell may ignore it
     os.environ.pop("COLUMNS", None)  # of the terminal that the workers report to
     hypothesis.settings.register_profile("daily", derandomize=True)
     if config.option.markexpr == "not slow":

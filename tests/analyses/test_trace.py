@@ -446,7 +446,7 @@ def test_a_command_writes_draws_and_says(small, jaxroof, tmp_path):
     ("--schedule gpip -o a.json", "--schedule: gpip: no such schedule of an MLP. Did you mean"),
     ("--schedule gpipe,gpipe -o a.json", "--schedule: gpipe: given twice"),
     ("--profile distir-c -o a.json", "profile: distir-c: no such Profile. Did you mean"),
-    ("--set order=gpipe -o a.json", "--set: order: given twice; expected it in --schedule"),
+    ("--set order=gpipe -o a.json", "--set: order: has an option; expected it in --schedule alone"),
     ("-o a.txt", "a.txt: cannot tell the kind of file"),
 ])  # fmt: skip
 def test_what_a_command_refuses_is_one_line(more, words, jaxroof):

@@ -299,13 +299,6 @@ class OneMachine:
     def _no_such_plan(self, text: str, given: Mapping[str, int], where: str) -> NoSuchPlan:
         """Return why no legal plan has the fields of the user's, and which are the nearest."""
         question, short = self.question, self.question.estimator.shortest
-        columns = {**self.plans.plans, **self.plans.product}
-        for field, value in given.items():
-            known = np.unique(columns[field])
-            if len(known) == 1 and known[0] != value and not self.refused.get("where"):
-                only = f"{short[field]}={known[0]:.0f}"
-                said = f"{short[field]}={value}: plans of a search have {only} alone"
-                return NoSuchPlan(where, said, "; expected that, or to evaluate the plan by itself")
         found = []
         for field, value in given.items():
             others = [Constraint(f, "=", v) for f, v in given.items() if f != field]
@@ -318,6 +311,13 @@ class OneMachine:
         hook = question.estimator.why_not
         if hook is not None and (why := hook(question.inputs, question.recipe, given)):
             return NoSuchPlan(where, why, expected)
+        columns = {**self.plans.plans, **self.plans.product}
+        for field, value in given.items():
+            known = np.unique(columns[field])
+            if len(known) == 1 and known[0] != value and not self.refused.get("where"):
+                only = f"{short[field]}={known[0]:.0f}"
+                said = f"{short[field]}={value}: plans of a search have {only} alone"
+                return NoSuchPlan(where, said, "; expected that, or to evaluate the plan by itself")
         ruled = " that --where leaves" if self.refused.get("where") else ""
         why = f"{brief(text)}: none of the {self.plans.size:,} legal plans{ruled} has these fields"
         return NoSuchPlan(where, f"{why}{expected}", "")
