@@ -28,7 +28,7 @@ def styles_of(data: xr.Dataset) -> np.ndarray:
     above = np.stack([data[name].values > 1 for name in DEGREES], axis=-1)
     return np.array(
         [
-            " x ".join(n for n, used in zip(DEGREES, row) if used) or "one accelerator"
+            " x ".join(n for n, used in zip(DEGREES, row, strict=True) if used) or "one accelerator"
             for row in above
         ]
     )
@@ -109,7 +109,7 @@ def memory_throughput(data: xr.Dataset) -> Figure:
 
 @style.drawn
 def best_by_style(data: xr.Dataset) -> Figure:
-    """Return the best throughput of each style over the best of one accelerator, against devices."""
+    """Return the best throughput of each style over the best of one device, against devices."""
     order, rate, names = fitting(data), data.throughput.values, styles_of(data)
     gpus = data.gpus.values
     unit = rate[order][gpus[order] == 1][0]
@@ -133,7 +133,9 @@ def best_by_style(data: xr.Dataset) -> Figure:
 def isolated_scaling(*data: xr.Dataset) -> Figure:
     """Return the speed-up of each degree alone, a panel a degree, a line a batch or a width."""
     made = style.figure("Each axis alone", height=4.6)
-    for axes, one, degree in zip(made.subplots(1, len(data), sharey=True), data, DEGREES):
+    for axes, one, degree in zip(
+        made.subplots(1, len(data), sharey=True), data, DEGREES, strict=False
+    ):
         (dim,) = (d for d in one.sizes if one.get(degree, one.get(f"plan_{degree}")).dims == (d,))
         devices = one.get(degree, one.get(f"plan_{degree}")).values
         (other,) = (d for d in one.sizes if d != dim)
