@@ -5,10 +5,13 @@ Outside this file every quantity is a float in FLOP, B, s, FLOP/s, B/s or W.
 """
 
 import functools
+import itertools
 import math
 import numbers
 import re
+from collections.abc import Iterable
 from decimal import Decimal
+from typing import Any
 
 from jaxroof.errors import InputError, refusal, shown
 
@@ -311,3 +314,12 @@ def too_much(need: float, limit: float, unit: str = "B") -> str:
     """
     needed, over, there = (size(value, unit) for value in (need, need - limit, limit))
     return f"{needed}, {over} more than the {there} there are"
+
+
+def equal_runs(values: Iterable[Any]) -> list[tuple[Any, int]]:
+    """Return the values alike that follow each other, once, and how many they are.
+
+    >>> equal_runs([7, 8, 8, 7])
+    [(7, 1), (8, 2), (7, 1)]
+    """
+    return [(value, len([*run])) for value, run in itertools.groupby(values)]

@@ -29,6 +29,7 @@ from jaxroof.estimators.training.stage_memory import host_by_stage, memory_by_st
 from jaxroof.estimators.training.stages import chunk_split
 from jaxroof.estimators.training.step import training
 from jaxroof.records import get_at, replace_at, with_named_absences
+from jaxroof.units import equal_runs
 
 MOST = 5  # changes that are shown
 CLOSE = 1e-9  # costs that differ by less are equal
@@ -393,8 +394,8 @@ def even_where_it_fits(asked: Question) -> Split:
     stages, layers = int(inputs.plan.pipeline), int(inputs.model.layers)
     if stages == 1 or inputs.plan.interleave != 1.0 or layers < 2 * stages:
         return ()
-    given = recipe.layer_division
-    own = given if isinstance(given, tuple) else chunk_split(inputs, recipe)
+    model, chunks = inputs.model, int(inputs.plan.pipeline * inputs.plan.interleave)
+    own = chunk_split(model.layers, model.mtp_layers, chunks, recipe.layer_division)
     device = _device(asked, own)
     less = _device(asked, tuple(max(number - 1, 0) for number in own))
     each = np.maximum(device - less, 1.0)
@@ -429,7 +430,7 @@ def split_words(split: Sequence[int]) -> str:
     >>> split_words((7, 8, 8, 8, 7))
     '7,3x8,7'
     """
-    runs = [(layers, len(list(some))) for layers, some in itertools.groupby(split)]
+    runs = equal_runs(split)
     return ",".join(f"{count}x{layers}" if count > 1 else f"{layers}" for layers, count in runs)
 
 

@@ -5,7 +5,6 @@
 
 import functools
 import importlib.resources
-import itertools
 import json
 import re
 import shlex
@@ -14,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jaxroof.errors import InputError, refusal, shown
+from jaxroof.units import equal_runs
 
 Value = float | str
 DEGREES = ("data", "tensor", "context", "pipeline", "interleave", "expert", "expert_tensor")
@@ -123,8 +123,7 @@ def launch_options(
     ]
     unsaid = [f"{field.replace('_', ' ')} {_plainly(said.get(field, 0))}" for field in fields]
     if len({*chunks}) > 1 and not written & {"ends_count_as_layers" if ends else "layout"}:
-        runs = [(layers, len([*run])) for layers, run in itertools.groupby(chunks)]
-        parts = [f"{many} x {layers:g}" if many > 1 else f"{layers:g}" for layers, many in runs]
+        parts = [f"{many} x {n:g}" if many > 1 else f"{n:g}" for n, many in equal_runs(chunks)]
         unsaid.append(f"layers of the chunks of stages {', '.join(parts)}")
     rules = [
         (field, _able(about, field, absent)) for field in fields if field in (*PLAN, "exchange")
@@ -133,7 +132,7 @@ def launch_options(
 
 
 def _plainly(value: Value) -> str:
-    return value if isinstance(value, str) else f"{value:g}"
+    return value if isinstance(value, str) else f"{value:g}" if value < 1e6 else str(int(value))
 
 
 def _able(about: Mapping[str, Any], field: str, absent: Mapping[str, Any]) -> str:
@@ -154,9 +153,9 @@ def _layout(chunks: Sequence[float], mtp_layers: float) -> str:
     def layers(count: float) -> str:
         return "" if not count else "t" if count == 1 else f"t*{count:g}"
 
-    runs = [(count, len([*run])) for count, run in itertools.groupby(chunks[1:-1])]
     inner = "".join(
-        f"({layers(count)}|)*{many}" if many > 1 else f"{layers(count)}|" for count, many in runs
+        f"({layers(count)}|)*{many}" if many > 1 else f"{layers(count)}|"
+        for count, many in equal_runs(chunks[1:-1])
     )
     return f"E{layers(chunks[0])}|{inner}{layers(chunks[-1])}{'m' * int(mtp_layers)}L"
 
@@ -195,7 +194,7 @@ def _word(option: Mapping[str, Any], value: Value) -> str | None:
         return shlex.quote("[" + ",".join(str(value).split()) + "]")
     if option["field"] == "layout":
         return shlex.quote(str(value))
-    return value if isinstance(value, str) else f"{value:g}" if value < 1e6 else str(int(value))
+    return _plainly(value)
 
 
 def _counts(option: Mapping[str, Any], said: Mapping[str, Value]) -> bool:

@@ -1,5 +1,6 @@
 """`jaxroof search --estimator training`: by step time, or by memory where that is not known."""
 
+import math
 import re
 
 import pytest
@@ -175,3 +176,13 @@ def test_options_of_software_that_cannot_be_used_are_one_line(options, said, jax
     assert (ended.code, ended.out) == (2, "")
     assert said in ended.err
     assert ended.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("division", ["uneven", "even"])
+def test_the_layers_of_the_stages_are_those_of_the_model(division, jaxroof):
+    line = "search --model llama3-70b --system h100-nvs8 --gpus 64 --batch 128"
+    rule = {"uneven": "pp=2,vp=41", "even": "pp=8,vp=3"}[division]
+    said = jaxroof(f"{line} --where {rule},tp=8 --set layer_division={division}")
+    told = re.search(r"The layers of its \d+ chunks of stages: ([^.]*)\.", said.words)[1]
+    runs = [part.split(" x ") for part in told.split(", ")]
+    assert sum(math.prod(map(int, run)) for run in runs) == 80

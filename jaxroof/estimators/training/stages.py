@@ -110,9 +110,14 @@ def layout_of(inputs: PlannedStep, recipe: TrainingRecipe) -> Layout:
     n-1, 0, since embedding and loss make the ends the fullest.
     """
     model, chunks = inputs.model, inputs.plan.pipeline * inputs.plan.interleave
-    layers, leading = model.layers, _leading(model)
-    if recipe.layer_division is not LayerDivision.EVEN:
-        each, first, last = alike_chunks(layers, model.mtp_layers, chunks)
+    return _layout(model.layers, model.mtp_layers, chunks, _leading(model), recipe.layer_division)
+
+
+def _layout(
+    layers: Number, prediction: Number, chunks: Number, leading: Number, division: Any
+) -> Layout:
+    if division is not LayerDivision.EVEN:
+        each, first, last = alike_chunks(layers, prediction, chunks)
         mixed = smaller(whole(leading + first, larger(each, 1.0)), chunks - 1.0)
         return Layout(each, chunks, first, last, leading, mixed)
     even = whole(layers, chunks)
@@ -124,9 +129,13 @@ def layout_of(inputs: PlannedStep, recipe: TrainingRecipe) -> Layout:
     return Layout(even, extra, 0.0, where(over < chunks - 1.0, 1.0, 0.0), leading, mixed)
 
 
-def chunk_split(inputs: PlannedStep, recipe: TrainingRecipe) -> Split:
-    """Return the layers of every virtual stage of one plan."""
-    spread, chunks = layout_of(inputs, recipe), int(inputs.plan.pipeline * inputs.plan.interleave)
+def chunk_split(
+    layers: float, prediction: float, chunks: int, division: LayerDivision | Split
+) -> Split:
+    """Return the layers of every virtual stage of one plan; a split is those already."""
+    if isinstance(division, tuple):
+        return division
+    spread = _layout(float(layers), float(prediction), float(chunks), 0.0, division)
     return tuple(int(_chunk(spread, float(v), float(chunks))) for v in range(chunks))
 
 

@@ -8,7 +8,7 @@ from jaxroof.analyses.result_metadata import head_of
 from jaxroof.catalog.launch_options import Launch, launch_options
 from jaxroof.errors import listing
 from jaxroof.estimators.training.recipe import Module, modules_of
-from jaxroof.estimators.training.stages import alike_chunks
+from jaxroof.estimators.training.stages import chunk_split
 from jaxroof.views.text.said import Said, quiet, usual
 
 LAUNCH = "launch"  # the attribute that names the software
@@ -42,12 +42,8 @@ def launch_of(data: xr.Dataset, name: str) -> Launch:
 
     inputs, recipe = question_of(data)
     plan = {str(field): float(data[field][0]) for field in data.data_vars if _is_field(data, field)}
-    model, chunks = inputs.model, plan["pipeline"] * plan["interleave"]
-    each, first, last = map(float, alike_chunks(model.layers, model.mtp_layers, chunks))
-    layers = [each] * int(chunks)
-    layers[0] -= first
-    layers[-1] -= last
-    modules = modules_of(recipe)
+    model, modules = inputs.model, modules_of(recipe)
+    chunks = int(plan["pipeline"] * plan["interleave"])
     modules = modules if float(model.experts) else modules - OF_EXPERTS
     modules = modules if float(model.kv_rank) else modules - {Module.LATENT_PROJECTION}
     return launch_options(
@@ -58,7 +54,7 @@ def launch_of(data: xr.Dataset, name: str) -> Launch:
         experts=float(model.experts),
         schedule=recipe.schedule.value,
         modules=sorted(module.value for module in modules),
-        layers_of_chunks=layers,
+        layers_of_chunks=chunk_split(model.layers, model.mtp_layers, chunks, recipe.layer_division),
         mtp_layers=float(model.mtp_layers),
     )
 

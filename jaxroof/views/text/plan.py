@@ -19,7 +19,9 @@ from jaxroof.analyses.result_metadata import (
 )
 from jaxroof.engine.grid.dataset import attributes
 from jaxroof.estimators.training.inputs import TrainingPlan
-from jaxroof.estimators.training.stages import alike_chunks
+from jaxroof.estimators.training.recipe import LayerDivision
+from jaxroof.estimators.training.stages import chunk_split
+from jaxroof.units import equal_runs
 from jaxroof.views.text.layout import Shown
 from jaxroof.views.text.margin import mark_words
 
@@ -185,11 +187,13 @@ def stages_sentence(plan: xr.Dataset) -> str:
     chunks = int(plan.pipeline) * int(plan.interleave)
     if layers % chunks == 0:
         return ""
-    each, first, last = map(int, alike_chunks(float(layers), float(more), float(chunks)))
-    middle = f", {chunks - 2} x {each}" if chunks > 2 else ""
+    said = json.loads(plan.attrs.get("recipe", "{}")).get("layer_division")
+    division = tuple(said) if isinstance(said, list) else LayerDivision(said or "uneven")
+    first, *others, last = chunk_split(layers, more, chunks, division)
+    middle = "".join(f", {count} x {each}" for each, count in equal_runs(others))
     on_top = f" and {more} of multi-token prediction" if more else ""
     what = "stages" if int(plan.interleave) == 1 else f"{chunks} chunks of stages"
-    return f"The layers of its {what}: {each - first}{middle}, {each - last}{on_top}."
+    return f"The layers of its {what}: {first}{middle}, {last}{on_top}."
 
 
 # ---- In a table --------------------------------------------------------------------------------
