@@ -395,8 +395,8 @@ def even_where_it_fits(asked: Question) -> Split:
     if stages == 1 or inputs.plan.interleave != 1.0 or layers < 2 * stages:
         return ()
     model, chunks = inputs.model, int(inputs.plan.pipeline * inputs.plan.interleave)
-    layers, more = float(model.layers), float(model.mtp_layers)
-    own = chunk_split(layers, more, chunks, recipe.layer_division)
+    every, prediction = float(model.layers), float(model.mtp_layers)
+    own = chunk_split(every, prediction, chunks, recipe.layer_division)
     device = _device(asked, own)
     less = _device(asked, tuple(max(number - 1, 0) for number in own))
     each = np.maximum(device - less, 1.0)
