@@ -80,25 +80,57 @@ class SharedConstants:
     )
     fp4: Number = _share("Further share of the 4-bit rate.", default=0.781)
     slow_node: Number = _share("Products of a slow node against its kind.", default=0.732)
-    grouped: Number = _share("Grouped products against plain ones.", default=0.877)
+    grouped: Number = _share("Grouped products against plain ones.", default=0.902)
     expert_rows: Number = quantity(
-        "1", "Rows that one expert's begin, end and last tile are worth.", default=348.0
+        "1", "Rows that one expert's begin, end and last tile are worth.", default=356.0
     )
     scatter_rate: Number = quantity(
-        "1", "Rate of an all-to-all against that of a ring.", default=1.03
+        "1", "Rate of an all-to-all against that of a ring.", default=1.36
     )
     permute: Number = quantity(
-        "B", "Bytes a routed number for its permutation and return.", default=23.4
+        "B", "Bytes a routed number for its permutation and return.", default=55.1
     )
+    first_expert: Number = _share(
+        "Share of the cost of a group that the first local expert does not pay.",
+        zero=True,
+        default=1.0,
+    )
+    expert_tile: Number = quantity(
+        "1",
+        "Columns in whole tiles of which experts compute; 0: no tiles.",
+        zero=True,
+        default=128.0,
+    )
+    expert_bias_bytes: Number = quantity(
+        "B", "Bytes a routed number for biases of experts.", zero=True, default=41.1
+    )
+    scatter_flex: Number = quantity(
+        "1", "Rate of a flexible dispatcher against that of a ring.", default=0.979
+    )
+    permute_flex: Number = quantity("B", "Bytes a routed number for its permutation.", default=17.4)
     permute_fused: Number = _share(
-        "What graph-captured experts keep of permutation and exchange.", default=0.205
+        "What graph-captured experts keep of permutation and exchange.", default=0.176
     )
-    host_moe: Number = _latency("Further launch time of a routing layer and pass.", default=1.19e-3)
+    host_moe: Number = _latency("Further launch time of a routing layer and pass.", default=3.34e-3)
     sync: Number = _latency(
-        "Exchange of token counts with the host, a routing layer and pass.", default=5.66e-4
+        "Exchange of token counts with the host, a routing layer and pass.", default=8.96e-4
+    )
+    sync_flex: Number = _share("What of it a flexible dispatcher keeps.", default=0.98)
+    graph_part: Number = _share(
+        "Share of both that graphs of parts of a layer remove.", zero=True, default=0.645
+    )
+    exchange_hidden: Number = _share(
+        "Share of an overlapped exchange that runs beside work.", zero=True, default=0.727
+    )
+    attention_fp8: Number = quantity("1", "Rate of 8-bit attention over 16-bit.", default=1.43)
+    scan: Number = quantity(
+        "FLOP/s",
+        "Rate of a multiprocessor in recurrent layers.",
+        default=1.65e11,
+        resource="compute",
     )
     moe_years: Number = quantity(
-        "1", "Years in which overheads of experts fall to 1/e.", default=2.22
+        "1", "Years in which overheads of experts fall to 1/e.", default=3.09
     )
     moe_start: Number = quantity("year", "Year from which they fall.", default=2025.7)
     launch: Number = _latency("Gap between two kernels.", zero=True, default=2e-6)

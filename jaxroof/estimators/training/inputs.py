@@ -17,13 +17,14 @@ from jaxroof.estimators.training.recipe import (
     Mlp,
     Norm,
     Recipe,
+    Recurrence,
     TrainingRecipe,
     exchange_of,
 )
 from jaxroof.formulas import schedule
 from jaxroof.formulas.arithmetic import where
 from jaxroof.limits import BOUNDS
-from jaxroof.records import Number, quantity, record, units
+from jaxroof.records import Number, quantity, record, units, value_or
 
 MIB = 2.0**20  # [B]
 RECOMPUTATION = ("none", "selective", "full")  # the levels of a plan's ``recompute``, from 0
@@ -205,6 +206,20 @@ class Framework:
     fp8: Number = _flag("Whether products of layers have 8-bit inputs.")
     fp4: Number = _flag("Whether they have 4-bit inputs.")
     micro_scaled: Number = _flag("Whether 8-bit inputs have a scale a block (MXFP8).")
+    attention8: Number = _flag("Whether attention has 8-bit inputs.")
+    flex: Number = _flag("Whether a flexible dispatcher exchanges tokens of experts (DeepEP).", 1.0)
+    dedup: Number = _flag("Whether a token goes once to a rank with several of its experts.", 1.0)
+    exchange_overlap: Number = _flag("Whether that exchange runs beside another microbatch's work.")
+    exchange_domain: Number = quantity(
+        "1",
+        "Accelerators that the exchange reaches over fast links; 0: the fast domain.",
+        whole=True,
+        zero=True,
+        default=0.0,
+    )
+    token_drop: Number = _flag("Whether experts are padded to a capacity, so that none is counted.")
+    graph: Number = _flag("Whether a step is one graph, with experts that need no host.")
+    graph_part: Number = _flag("Whether parts of a layer are graphs.")
 
 
 @record
@@ -276,6 +291,10 @@ class TrainingModel(Architecture):
     gated: Number = _switch("Whether MLPs and experts have a gate (1 or 0).")
     tied: Number = _switch("Whether the head uses the embedding (1 or 0).")
     latent: Number = _switch("Whether attention has latents (1 or 0).")
+    sparse: Number = _switch("Whether it has an indexer (1 or 0).")
+    mamba: Number = _switch("Whether recurrent layers are Mamba-2 (1 or 0).")
+    delta: Number = _switch("Whether they are gated DeltaNet (1 or 0).")
+    kda: Number = _switch("Whether they are Kimi Delta Attention (1 or 0).")
     qk_norm: Number = _switch("Whether queries and keys are normalised (1 or 0).")
     norm_vectors: Number = quantity("1", "Vectors that a norm learns.", default=1.0)
     projection_bias: Number = _switch("Whether query, key and value have biases (1 or 0).")
@@ -289,10 +308,14 @@ def training_model(model: Architecture, recipe: Recipe) -> TrainingModel:
     projections, output, mlp, experts = BIASES[recipe.biases]
     fields: dict[str, Any] = {name: getattr(model, name) for name in units(Architecture)}
     return TrainingModel(
-        **fields,
+        **{**fields, **layers_by_part(model)},
         gated=float(recipe.mlp is Mlp.GATED),
         tied=float(recipe.embeddings is Embeddings.TIED),
-        latent=float(recipe.attention is Attention.LATENT),
+        latent=float(recipe.attention is not Attention.HEADS),
+        sparse=float(recipe.attention is Attention.SPARSE),
+        mamba=float(recipe.recurrence is Recurrence.MAMBA),
+        delta=float(recipe.recurrence is Recurrence.DELTA),
+        kda=float(recipe.recurrence is Recurrence.KDA),
         qk_norm=where(model.head_norms > 0.0, 1.0, 0.0),
         norm_vectors=1.0 + float(recipe.norm is Norm.LAYERNORM),
         projection_bias=projections,
@@ -300,6 +323,22 @@ def training_model(model: Architecture, recipe: Recipe) -> TrainingModel:
         mlp_bias=mlp,
         expert_bias=experts,
     )
+
+
+def layers_by_part(model: Architecture) -> dict[str, Number]:
+    """Return the numbers of layers that follow from others where they are not given."""
+    recurrent = model.mamba_layers + model.delta_layers + model.kda_layers
+    leading = where(model.experts > 0.0, model.first_dense_layers, model.layers)
+    dense = value_or(model.dense_layers, leading)
+    routed = where(model.experts > 0.0, model.layers - dense, 0.0)
+    return {
+        "full_layers": value_or(
+            model.full_layers, model.layers - model.windowed_layers - recurrent
+        ),
+        "dense_layers": dense,
+        "routed_layers": value_or(model.routed_layers, routed),
+        "mtp_blocks": value_or(model.mtp_blocks, model.mtp_layers),
+    }
 
 
 BIASES = {  # which of projections, attention's output, dense MLPs and experts have biases

@@ -16,6 +16,16 @@ class Attention(enum.Enum):
 
     HEADS = "heads"  # projected head by head: multi-head, grouped-query, multi-query
     LATENT = "latent"  # from latents of low rank (MLA)
+    SPARSE = "sparse"  # the same, among the keys that an indexer keeps
+
+
+class Recurrence(enum.Enum):
+    """Which recurrent layers stand beside those with attention."""
+
+    NONE = "none"
+    MAMBA = "mamba"  # Mamba-2
+    DELTA = "delta"  # gated DeltaNet
+    KDA = "kda"  # Kimi Delta Attention
 
 
 class Mlp(enum.Enum):
@@ -55,6 +65,7 @@ class Recipe:
     """The structural choices of a model; a named model brings its own."""
 
     attention: Attention = Attention.HEADS
+    recurrence: Recurrence = Recurrence.NONE
     mlp: Mlp = Mlp.GATED
     norm: Norm = Norm.RMSNORM
     biases: Biases = Biases.NONE

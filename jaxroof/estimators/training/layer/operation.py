@@ -43,6 +43,7 @@ class Cut(enum.Enum):
     COLUMNS = "columns"  # its outputs, over the tensor group
     ROWS = "rows"  # its inputs, over the tensor group
     WHOLE = "whole"  # not at all
+    COPIED_COLUMNS = "columns of a copy"  # its outputs, of a matrix that every tensor rank has
     EXPERT_COLUMNS = "expert columns"  # its outputs, over the ranks that share an expert
     EXPERT_ROWS = "expert rows"
 
@@ -55,6 +56,7 @@ class Matrix(NamedTuple):
     cut: Cut
     copies: Number = 1.0  # that a layer holds
     met: Number = 1.0  # that one token meets
+    divided: bool = False  # whether ranks of the tensor group divide the tokens
 
 
 class Weights(NamedTuple):
@@ -127,12 +129,11 @@ class Operation(NamedTuple):
     time: str = ""  # the part of a step's time that it belongs to, if it takes any
     kernel: Callable[[Work], Passes] | None = None
     flops: Callable[[Work], Passes] | None = None  # of a kernel without a matrix
-    launched: Number = 1.0  # times that recomputation may launch it again
-    message: Callable[[Work, Passes], Passes] | None = None  # to other ranks, beside its seconds
-    sent: str = ""  # the part of a step's time that the message belongs to
-    halves: Number = 0.0  # of a layer's tensor messages that go again with it
-    again: tuple[Module, ...] = ()  # the recomputation of any of these repeats it
+    again: tuple[Module, ...] = ()  # the recomputation of any of these repeats its forward pass
+    cast_again: bool = False  # whether its inputs are cast again then
+    repeat: Callable[[Work], Number] | None = None  # its seconds then, if not of its forward pass
     saved: tuple[Saved, ...] = ()
+    momentary: Callable[[Kept], Number] | None = None  # bytes while it runs, beside what is saved
 
 
 Operations = dict[str, Operation]  # by the words for each
@@ -142,13 +143,16 @@ HOLDERS = {  # of the parameters of a matrix, by who shares them
     Cut.COLUMNS: "sharded",
     Cut.ROWS: "sharded",
     Cut.WHOLE: "replicated",
+    Cut.COPIED_COLUMNS: "replicated",
     Cut.EXPERT_COLUMNS: "routed",
     Cut.EXPERT_ROWS: "routed",
 }
 
 
 def having(share: Number, operations: Operations) -> Operations:
-    """Return operations that a share of the layers has."""
+    """Return operations that a share of the layers has; none if it is known to be 0."""
+    if known(share, 0.0):
+        return {}
     return {n: one._replace(share=times(share, one.share)) for n, one in operations.items()}
 
 
@@ -206,14 +210,23 @@ def products(operation: Operation) -> Number:
 def on_rank(matrix: Matrix, plan: TrainingPlan) -> tuple[Number, Number]:
     """Return the outputs and the inputs of a matrix on one rank."""
     inputs, outputs, cut, *_ = matrix
-    columns = {Cut.COLUMNS: plan.tensor, Cut.EXPERT_COLUMNS: plan.expert_tensor}
+    columns = {
+        Cut.COLUMNS: plan.tensor,
+        Cut.COPIED_COLUMNS: plan.tensor,
+        Cut.EXPERT_COLUMNS: plan.expert_tensor,
+    }
     rows = {Cut.ROWS: plan.tensor, Cut.EXPERT_ROWS: plan.expert_tensor}
     return outputs / columns.get(cut, 1.0), inputs / rows.get(cut, 1.0)
 
 
+def rows(matrix: Matrix, tokens: Tokens) -> Number:
+    """Return the tokens that a rank multiplies by a matrix."""
+    return tokens.rank if matrix.divided else tokens.group
+
+
 def product(matrix: Matrix, work: Work) -> Passes:
     """Return the seconds of a product; weight gradients are summed in 32 bits."""
-    m, (n, k), rates = work.tokens.group, on_rank(matrix, work.plan), work.rates
+    m, (n, k), rates = rows(matrix, work.tokens), on_rank(matrix, work.plan), work.rates
     return Passes(
         matmul(m, n, k, rates.layer, rates.read, 2.0),
         matmul(m, k, n, rates.layer, rates.read, 2.0),
@@ -223,7 +236,7 @@ def product(matrix: Matrix, work: Work) -> Passes:
 
 def cast(matrix: Matrix, work: Work) -> Passes:
     """Return the seconds in which inputs of a product, then gradients, are cast to few bits."""
-    m, (n, k), rates = work.tokens.group, on_rank(matrix, work.plan), work.rates
+    m, (n, k), rates = rows(matrix, work.tokens), on_rank(matrix, work.plan), work.rates
     low = where(rates.low > 0.0, 1.0, 0.0)
     forward, backward = (low * stream(rates.cast * m * width, 1.0, rates.layer) for width in (k, n))
     return Passes(forward, backward)
