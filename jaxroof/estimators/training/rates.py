@@ -69,6 +69,7 @@ class Rates(NamedTuple):
     reduce_bytes: Number  # of a reduced gradient
     loss_bytes: float  # moved for a logit of the loss
     spread: Number  # standard deviation of speed between equal chips
+    multiprocessors: Number
     step: Number  # what a step costs beside its work [s]
     constants: SharedConstants
 
@@ -131,6 +132,7 @@ def rates(inputs: TrainingInputs, recipe: TrainingRecipe) -> Rates:
         reduce_bytes=inputs.states.reduce_bytes,
         loss_bytes=LOSS_BYTES[recipe.cross_entropy],
         spread=chip.spread,
+        multiprocessors=chip.multiprocessors,
         step=software.step_share * chip.step,
         constants=constants,
     )
