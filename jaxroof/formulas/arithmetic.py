@@ -137,3 +137,8 @@ def log(value: Number) -> Number:
 def exp(value: Number) -> Number:
     """Return e to the power of a number."""
     return namespace(value).exp(value)
+
+
+def cos(value: Number) -> Number:
+    """Return the cosine of an angle in radians."""
+    return namespace(value).cos(value)

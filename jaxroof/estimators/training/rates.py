@@ -2,23 +2,23 @@
 
 The efficiency of a product grows smoothly with its size: m n / (m n + wave) is the loss of the last
 wave of tiles on average, k / (k + depth) that of a tile's begin and end.
-Source: docs/models/training_step_today.md, sections 1 to 4, 9 and 11.
+Source: docs/models/training_step_today.md, sections 1 to 4, 9 and 11; docs/models/layers_2026.md,
+sections 4 and 5.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jaxroof.catalog.chip import Chip, SharedConstants
 from jaxroof.catalog.system import tiers
 from jaxroof.errors import refusal
 from jaxroof.estimators.training.inputs import TrainingInputs
 from jaxroof.estimators.training.recipe import AttentionKernel, CrossEntropy, TrainingRecipe
-from jaxroof.formulas.arithmetic import exp, larger, where
+from jaxroof.formulas.arithmetic import cos, exp, larger, smaller, where
 from jaxroof.formulas.network import Network
 from jaxroof.formulas.smooth import smooth_larger
 from jaxroof.records import Number, with_named_absences
 
-DEDUPLICATED = 2025.6  # year from which dispatchers send a token once to a rank
-CAPTURED = 2026.4  # year from which expert layers are captured in a graph
+PI = 3.141592653589793
 LOSS_BYTES = {  # moved for a logit, forward and backward
     CrossEntropy.FUSED: 12.0,
     CrossEntropy.NATIVE: 32.0,
@@ -59,8 +59,12 @@ class Rates(NamedTuple):
     read: Number  # bytes of one input of a layer product
     cast: Number  # bytes moved for a number that is cast, 0 at 16 bits
     experts: Number  # share of the overheads of experts that mature software keeps
+    imbalance: Number  # rows of the fullest rank's experts over the mean
     permute: Number  # bytes a routed number for its permutation
-    exchange: Number  # share of the exchange that is seen
+    exchange: Network  # of tokens of experts, by the links that their dispatcher reaches
+    scatter: Number  # rate of that exchange against a ring's
+    captured: Number  # what graphs leave of permutation and exchange
+    beside: Number  # share of the exchange that runs beside work
     sync: Number  # exchange of token counts with the host [s]
     host: Number  # least time of a layer's forward pass [s]
     host_experts: Number  # the same, further, for a layer that routes [s]
@@ -107,28 +111,23 @@ def rates(inputs: TrainingInputs, recipe: TrainingRecipe) -> Rates:
     native = 1.0 - software.old
     mature = native * (1.0 - chip.young_attention * young) + software.old
     kernel = chip.attention**native * chip.attention_old**software.old * mature
-    graph = where(software.year > CAPTURED, 1.0, 0.0)
-    captured = constants.permute_fused**graph
-    experts = exp(-larger(software.year - constants.moe_start, 0.0) / constants.moe_years)
+    kernel = kernel * constants.attention_fp8**software.attention8
+    network = Network(
+        tiers(system, (chip.fast, chip.slow), (constants.fast_hop, constants.slow_hop)),
+        constants.base,
+    )
     return Rates(
         layer=Unit(rate, depth, wave, memory, constants.launch),
         plain=Unit(plain, chip.depth, wave, memory, constants.launch),
-        network=Network(
-            tiers(system, (chip.fast, chip.slow), (constants.fast_hop, constants.slow_hop)),
-            constants.base,
-        ),
+        network=network,
         attention=system.matrix_flops * kernel,
         low=low,
         read=where(software.fp4 > 0.0, 0.5625, where(software.fp8 > 0.0, 1.0, 2.0)),
         cast=low * (constants.cast + 4.0 * software.micro_scaled),
-        experts=experts,
-        permute=constants.permute * captured,
-        exchange=captured,
-        sync=constants.sync * (1.0 - graph),
+        **_dispatcher(inputs, network),
         host=constants.host * software.host,
-        host_experts=constants.host_moe * experts * (1.0 - graph),
         flash=recipe.attention_kernel is not AttentionKernel.UNFUSED,
-        dedup=where(software.year > DEDUPLICATED, 1.0, 0.0),
+        dedup=software.dedup,
         reduce_bytes=inputs.states.reduce_bytes,
         loss_bytes=LOSS_BYTES[recipe.cross_entropy],
         spread=chip.spread,
@@ -136,6 +135,37 @@ def rates(inputs: TrainingInputs, recipe: TrainingRecipe) -> Rates:
         step=software.step_share * chip.step,
         constants=constants,
     )
+
+
+def _dispatcher(inputs: TrainingInputs, network: Network) -> dict[str, Any]:
+    """Return what the software of experts makes of their overheads, by the names of Rates.
+
+    nu = exp(-max(year - moe_start, 0) / moe_years); a rate or cost a is
+    a_plain^(1 - flex) a_flex^flex; graphs leave (1 - graph)(1 - graph_part constant graph_part) of
+    what the host does
+
+    Assumes: an exchange over fast links reaches no further than the machine's.
+    Source: docs/models/layers_2026.md, section 5.
+    """
+    software, constants = inputs.software, inputs.shared
+    flex, graph, reach = software.flex, software.graph, software.exchange_domain
+    age = larger(software.year - constants.moe_start, 0.0)
+    mature = exp(-age / constants.moe_years)
+    plain, captured = 1.0 - flex, constants.permute_fused**graph
+    hosted = (1.0 - graph) * (1.0 - constants.graph_part * software.graph_part)
+    near, *others = network.tiers
+    domain = where(reach > 0.0, smaller(reach, near.domain), near.domain)
+    return {
+        "experts": mature,
+        "imbalance": inputs.activations.routing_imbalance,
+        "permute": constants.permute**plain * constants.permute_flex**flex * captured,
+        "exchange": network._replace(tiers=(near._replace(domain=domain), *others)),
+        "scatter": constants.scatter_rate**plain * constants.scatter_flex**flex,
+        "captured": captured,
+        "beside": software.exchange_overlap * constants.exchange_hidden,
+        "sync": constants.sync * hosted * (1.0 - software.token_drop) * constants.sync_flex**flex,
+        "host_experts": constants.host_moe * mature * hosted,
+    }
 
 
 # ---- Single kernels ------------------------------------------------------------------------------
@@ -174,39 +204,67 @@ def batched_product(
     return smooth_larger(work / unit.rate, moved / unit.memory) + unit.launch
 
 
+def padded(width: Number, tile: Number) -> Number:
+    """Return a width in whole tiles, smoothly: n + tile / 4 (1 - cos(2 pi n / tile)).
+
+    Assumes: exact for whole and for half tiles; a tile of 0 pads nothing.
+    Source: docs/models/layers_2026.md, section 5.
+
+    >>> float(padded(2880.0, 128.0))
+    2944.0
+    """
+    some = where(tile > 0.0, tile, 1.0)
+    return width + tile / 4.0 * (1.0 - cos(2.0 * PI * width / some))
+
+
 def grouped_product(
     rows: Number,
     columns: Number,
     inner: Number,
     groups: Number,
-    idle_rows: Number,
     unit: Unit,
     read: Number,
+    constants: SharedConstants,
 ) -> Number:
     """Return the time of one product a group of rows, each group with a matrix of its own.
 
-    t = smax(2 (m n + r x n + wave) (k + depth) / rate, (e_in (m k + x k n) + 2 m n) / memory)
-        + x launch
+    t = smax(2 (m pad(n) + (x - first) r pad(n) + wave) (k + depth) / (rate G),
+             (e_in (m k + x k n) + 2 m n) / memory) + x launch
 
-    Assumes: groups of equal size; a group's start, end and half-filled tile are worth r rows.
+    Assumes: groups of equal size; a group's start, end and half-filled tile are worth r rows, those
+    of the first are not lost.
     """
-    outputs = rows * columns + idle_rows * groups * columns
+    wide, more = padded(columns, constants.expert_tile), groups - constants.first_expert
+    outputs = rows * wide + more * constants.expert_rows * wide
     work = 2.0 * (outputs + unit.wave) * (inner + unit.depth)
     moved = read * (rows * inner + groups * inner * columns) + 2.0 * rows * columns
-    return smooth_larger(work / unit.rate, moved / unit.memory) + groups * unit.launch
+    rate = unit.rate * grouped_share(groups, constants)
+    return smooth_larger(work / rate, moved / unit.memory) + groups * unit.launch
+
+
+def grouped_share(groups: Number, constants: SharedConstants) -> Number:
+    """Return the rate of grouped products over plain ones, G = grouped^(1 - first / x)."""
+    return constants.grouped ** (1.0 - constants.first_expert / groups)
 
 
 def grouped_weight_gradient(
-    rows: Number, columns: Number, inner: Number, groups: Number, unit: Unit, read: Number
+    rows: Number,
+    columns: Number,
+    inner: Number,
+    groups: Number,
+    unit: Unit,
+    read: Number,
+    constants: SharedConstants,
 ) -> Number:
     """Return the time of the weight gradients of a grouped product.
 
-    t = smax(2 (n k x + wave) (m / x + depth) / rate, (e_in m (n + k) + 8 n k x) / memory)
-        + x launch
+    t = smax(2 (pad(n) pad(k) x + wave) (m / x + depth) / (rate G),
+             (e_in m (n + k) + 8 n k x) / memory) + x launch
 
     Assumes: groups of equal size; sums in 32 bits are read and written.
     """
-    matrices = columns * inner * groups
-    work = 2.0 * (matrices + unit.wave) * (rows / groups + unit.depth)
-    moved = read * rows * (columns + inner) + 8.0 * matrices
-    return smooth_larger(work / unit.rate, moved / unit.memory) + groups * unit.launch
+    wide, long = (padded(width, constants.expert_tile) for width in (columns, inner))
+    work = 2.0 * (wide * long * groups + unit.wave) * (rows / groups + unit.depth)
+    moved = read * rows * (columns + inner) + 8.0 * columns * inner * groups
+    rate = unit.rate * grouped_share(groups, constants)
+    return smooth_larger(work / rate, moved / unit.memory) + groups * unit.launch
