@@ -4,7 +4,6 @@ Source: docs/models/parameters_flops_memory.md, sections 2 and 3.
 """
 
 import dataclasses
-from collections.abc import Callable
 
 from jaxroof.catalog import lookup as named
 from jaxroof.catalog.architecture import Architecture
@@ -12,14 +11,16 @@ from jaxroof.catalog.system import System
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.estimators.training.inputs import TrainingModel, training_model
-from jaxroof.estimators.training.layer.attention import (
-    attention,
-    exact_context,
-    halved_context,
-    head_widths,
+from jaxroof.estimators.training.layer.attention import latent_norms
+from jaxroof.estimators.training.layer.operation import products, times, weights
+from jaxroof.estimators.training.layer.recurrent import token_flops as recurrent_flops
+from jaxroof.estimators.training.layer.scores import (
+    full_shape,
+    index_scores,
     score_width,
+    token_scores,
+    window_shape,
 )
-from jaxroof.estimators.training.layer.operation import products, weights
 from jaxroof.estimators.training.layer.sums import (
     Groups,
     by_part,
@@ -177,11 +178,11 @@ def token_flops(model: Architecture, recipe: Recipe) -> dict[str, Number]:
     layers = sum(met.values())
     matrices = layers + read.vocabulary * read.hidden
     scores, counts = _scores(read), size(model, recipe)
-    active, query = counts["active_parameters"], head_widths(read)[0]
+    active = counts["active_parameters"]
     counted = {
         "flops_6n": active,
         "flops_6n_no_embedding": active - sum(counts[f"parameters_{part}"] for part in ENDS),
-        "flops_palm": active + read.layers * read.heads * 2.0 * query * read.sequence,
+        "flops_palm": active + scores["palm"],
         "flops_megatron_full": matrices + scores["full"],
         "flops_megatron_causal": matrices + scores["halved"],
         "flops_megatron_mtp": matrices + scores["halved"] + _prediction(read, of),
@@ -198,19 +199,25 @@ def token_flops(model: Architecture, recipe: Recipe) -> dict[str, Number]:
 
 
 def _scores(model: TrainingModel) -> dict[str, Number]:
-    """Return the multiply-adds of scores and values of one token in all layers."""
-    width, local, sequence = score_width(model), model.windowed_layers, model.sequence
-    none = 0.0 * model.window
+    """Return the multiply-adds of scores and values of one token in all layers.
 
-    def mixed(context: Callable[[Number, Number], Number]) -> Number:
-        whole = (model.layers - local) * context(sequence, none)
-        return width * (whole + local * context(sequence, model.window))
+    The exact ones have those of indexers, and of recurrent layers what does not multiply by
+    matrices. PaLM has all scores, counted by queries and keys alone.
 
+    Source: docs/models/layers_2026.md, section 3.
+    """
+    full, local = model.full_layers, model.windowed_layers
+    far, near = full_shape(model), window_shape(model)
+    square = full * score_width(far) + local * score_width(near)
+    palm = full * far.heads * far.query + local * near.heads * near.query
+    recurrent = model.mamba_layers + model.delta_layers + model.kda_layers
+    more = index_scores(model) + times(recurrent, 0.5 * recurrent_flops(model))
     return {
-        "full": model.layers * width * sequence,
-        "halved": model.layers * width * halved_context(sequence, none),
-        "windowed": mixed(halved_context),
-        "exact": mixed(exact_context),
+        "palm": 2.0 * palm * model.sequence,
+        "full": square * model.sequence,
+        "halved": square * model.sequence / 2.0,
+        "windowed": token_scores(model, 0.0),
+        "exact": token_scores(model, 1.0) + more,
     }
 
 
@@ -220,11 +227,10 @@ def _prediction(model: TrainingModel, of: Groups) -> Number:
     Of a module: one layer without its router, V h + 2 h^2 + 3 h, and halved scores.
     """
     modules, hidden = model.mtp_layers, model.hidden
-    latent = weights(attention(model)["norms of latents"]).replicated
     matrices = last_layer(model, of, products) - hidden * model.experts
     one = matrices + model.vocabulary * hidden + 2.0 * hidden * hidden + 3.0 * hidden
-    scores = score_width(model) * halved_context(model.sequence, 0.0 * model.window)
-    added = modules * (one + scores) + (model.layers + modules) * latent
+    scores = score_width(full_shape(model)) * model.sequence / 2.0
+    added = modules * (one + scores) + (model.full_layers + modules) * latent_norms(model)
     return where(modules > 0.0, added, 0.0 * added)
 
 
