@@ -220,10 +220,7 @@ def test_windows_as_long_as_the_sequence_are_full_attention(factor: float) -> No
 
 def test_windows_with_the_shape_of_the_others_may_say_so() -> None:
     for asked in those_with("windowed_layers"):
-        shapes = {
-            f"model__{n}": getattr(asked.inputs.model, n.removeprefix("window_")) for n in WINDOW
-        }
-        same(seconds(asked, **shapes), seconds(asked))
+        same(seconds(asked, **shapes_of_windows(asked)), seconds(asked))
 
 
 def test_a_recurrence_that_no_layer_has_takes_no_time() -> None:
