@@ -20,8 +20,9 @@ from jaxroof.errors import nearest, refusal, shown, unknown
 FORMATS = ("bf16", "fp8", "fp4", "int8", "fp32")
 
 SINGULAR = {f"{one}s": one for one in ("model", "system", "mlp", "architecture", "chip")}
-SINGULAR |= {"software": "software"}
+SINGULAR |= {"software": "software", "dispatchers": "dispatcher", "constants": "set of constants"}
 MODELS = ("models", "architectures")  # kinds that people call models
+OTHERS = ("mlps", "systems", "software", "dispatchers", "constants")  # that are listed by name
 TAKEN_FOR = {  # kind -> the other kind that people call models, and what is wrong with it here
     "models": (
         "architectures",

@@ -7,6 +7,7 @@ from click.shell_completion import CompletionItem
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 MODELS = ("models", "architectures")
+OTHERS = ("mlps", "systems", "software", "dispatchers", "constants")
 
 
 def _names_of(*kinds: str) -> Complete:
@@ -25,10 +26,10 @@ def _names_of(*kinds: str) -> Complete:
 
 
 models, systems = _names_of(*MODELS), _names_of("systems")
-entries = _names_of(*MODELS, "mlps", "systems", "software")
+entries = _names_of(*MODELS, *OTHERS)
 
 
 def kinds(_: click.Context, __: click.Parameter, typed: str) -> list[CompletionItem]:
     """Return what `list` lists."""
-    names = ("models", "mlps", "systems", "software", "estimators")
+    names = ("models", *OTHERS, "estimators")
     return [CompletionItem(name) for name in names if name.startswith(typed)]

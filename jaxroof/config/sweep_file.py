@@ -27,6 +27,7 @@ from jaxroof.errors import InputError, errors_in, refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.plugins import estimator_of
 from jaxroof.estimators.published.step import published
+from jaxroof.estimators.training.named_settings import KINDS
 from jaxroof.estimators.training.step import training
 from jaxroof.io.formats import ZARR, check_writable, write
 from jaxroof.settings import known_paths, no_field
@@ -74,7 +75,7 @@ def read_sweep(path: str | os.PathLike[str], trust: bool = False) -> Sweep:
 
 
 def _sweep(written: dict[str, Any], path: pathlib.Path, trust: bool) -> Sweep:
-    fields = {path.rpartition(".")[2] for path in known_paths(training.inputs)}
+    fields = {*KINDS, *(path.rpartition(".")[2] for path in known_paths(training.inputs))}
     for key in written:
         if key not in KEYS and key in {*fields, *training.short_names}:
             said = "a setting; expected it in [plan] or [set], or its values in [axes]"

@@ -15,7 +15,7 @@ from jaxroof.engine.grid.question import long_names, resolve
 from jaxroof.engine.runs.row_stream import RowChunk, RowGroup, joined
 from jaxroof.errors import InputError, errors_in, refusal, shown, unknown
 from jaxroof.estimator import Estimator
-from jaxroof.estimators.training.precision import PRECISION
+from jaxroof.estimators.training.precision import NAMES
 from jaxroof.records import checked_values, is_quantity, number_of
 from jaxroof.settings import (
     apply_settings,
@@ -99,14 +99,16 @@ def _column(estimator: Estimator, heading: str) -> RowColumn:
 def path_of(estimator: Estimator, name: str) -> str:
     """Return the path or the recipe choice that a name refers to.
 
-    A name is a path, a choice, the precision, a short form such as ``tp``, the letter of exactly
-    one number, or the last part of exactly one path. Raises: InputError with the nearest name.
+    A name is a path, a choice, a name such as the precision, a short form such as ``tp``, the
+    letter of exactly one number, or the last part of exactly one path.
+
+    Raises: InputError with the nearest name.
     """
     fields, choices = known_paths(estimator.inputs), choices_of(estimator.recipe)
     (path,) = long_names(estimator, {name: None})
     if path in fields or path in choices or group_sizes(estimator.inputs, path):
         return path
-    if path == PRECISION and estimator.expand is not None:
+    if path in NAMES and estimator.expand is not None:
         return path
     letters = {path: str(field.metadata.get("symbol") or "") for path, field in fields.items()}
     last = {path: path.rpartition(".")[2] for path in fields}
@@ -142,7 +144,7 @@ def check_complete(
     estimator: Estimator, columns: Sequence[RowColumn], shared: Mapping[str, Any]
 ) -> None:
     """Check that columns and shared settings give every input that is required."""
-    given = {path: value for path, value in shared.items() if path != PRECISION}
+    given = {path: value for path, value in shared.items() if path not in NAMES}
     for column in columns:
         if column.field is not None:
             given[column.path] = min(1.0, column.field.metadata["most"])

@@ -25,7 +25,7 @@ Examples:
 
 A row is one configuration, a column an input: a path (system.hbm_bandwidth, with a unit in the
 heading or in the cell: system.hbm_bandwidth [GB/s]), a name of the catalogue (model, system), a
-choice (split), a degree (tp), a letter (B) or the precision (of training). Columns named id, or
+choice (split), a degree (tp), a letter (B) or a name (precision, dispatcher). Columns named id, or
 with a # first, are notes.
 
 With --schema measured a row of training is a measured run, with columns such as

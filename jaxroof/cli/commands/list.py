@@ -30,7 +30,7 @@ NOTES = (
 @click.command(name="list", short_help="List what the catalogue holds, and what can be asked.")
 @click.argument(
     "kind",
-    metavar="[models|mlps|systems|software|estimators]",
+    metavar="[models|mlps|systems|software|dispatchers|constants|estimators]",
     default="",
     shell_complete=completion.kinds,
 )
@@ -84,18 +84,23 @@ def _list_kinds() -> None:
     """Print the kinds that can be listed, with the count and the first names of each."""
     from jaxroof import catalog, estimators
 
-    kinds = {kind: catalog.names(kind) for kind in ("models", "mlps", "systems", "software")}
+    kinds = {kind: catalog.names(kind) for kind in ("models", *catalog.OTHERS)}
     kinds["models"] = tuple(name for kind in catalog.MODELS for name in catalog.names(kind))
     kinds["estimators"] = estimators.names()
-    print_entries(
-        [(kind, f"{len(some)}: {', '.join(some[:EXAMPLES])}, ...") for kind, some in kinds.items()]
-    )
+    print_entries([(kind, f"{len(some)}: {_first(some)}") for kind, some in kinds.items()])
     print_wrapped("All of a kind: jaxroof list systems. One of them: jaxroof show b200-nvs8.")
 
 
+def _first(names: Sequence[str]) -> str:
+    """Return the first of some names."""
+    return ", ".join([*names[:EXAMPLES], *["..."] * (len(names) > EXAMPLES)])
+
+
 def _summary(entry: dict[str, Any]) -> str:
-    if "note" in entry and "formulas" in entry:  # software
-        return str(entry["note"])
+    if "note" in entry and {"formulas", "shared", "believed"} & {*entry}:
+        return str(entry["note"])  # of software, or of constants
+    if "software" in entry:  # a dispatcher
+        return ", ".join(name for name, value in entry["software"].items() if value) or "no flags"
     fields = ("layers", "hidden", "heads", "experts", "sequence")
     return ", ".join(f"{field} {entry[field]}" for field in fields if field in entry)
 

@@ -31,7 +31,7 @@ def command(name: str) -> None:
     if name.endswith((".nc", ".csv", ".zarr")):
         expected = "expected jaxroof report, plot or rerun of it"
         raise refusal(name, f"show tells of entries, not of results; {expected}")
-    kinds = (*catalog.MODELS, "mlps", "systems", "software")
+    kinds = (*catalog.MODELS, *catalog.OTHERS)
     known = {entry: kind for kind in kinds for entry in catalog.names(kind)}
     for kind in kinds:
         name = catalog.canonical(kind, name)

@@ -11,6 +11,7 @@ from jaxroof.catalog.lookup import chip_name, with_chip
 from jaxroof.catalog.system import System
 from jaxroof.errors import InputError, NoAnswer, refusal, shown, unknown
 from jaxroof.estimator import Estimator
+from jaxroof.estimators.training.named_settings import KINDS, with_numbers
 from jaxroof.settings import Named
 
 
@@ -37,6 +38,7 @@ FORMATS = {
 FLAGS = ("fp8", "micro_scaled", "fp4")
 MACHINE = "machine"  # the axis of systems whose settings differ too
 PRECISION, CHIP = "precision", "chip"
+NAMES = (PRECISION, *KINDS)  # each of which stands for numbers, in a column of rows too
 Tables = dict[str, dict[str, Any]]  # the axes: name -> path -> values
 
 
@@ -65,7 +67,8 @@ def expand_settings(timed: bool) -> Callable[..., tuple[dict[str, Any], Tables]]
     """Return the function that replaces short names in settings and axes of a question.
 
     ``precision`` is a number format, ``chip`` another chip of the system: a name, a file or a
-    record. ``timed`` says whether the inputs have a software.
+    record; ``dispatcher`` and ``constants`` are names of the catalogue. ``timed`` says whether the
+    inputs have a software.
     """
 
     def expand(settings: dict[str, Any], tables: Tables, machine: Any) -> tuple[Any, Tables]:
@@ -74,6 +77,8 @@ def expand_settings(timed: bool) -> Callable[..., tuple[dict[str, Any], Tables]]
             for name, value in settings.items()
             if name != CHIP
         }
+        if timed:
+            rest, tables = with_numbers(rest, tables)
         found, tables = _with_formats(rest, tables, machine, timed)
         if settings.get(CHIP) is None:
             return found, tables
