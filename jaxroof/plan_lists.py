@@ -64,7 +64,8 @@ class Candidates(NamedTuple):
     """The legal plans, one column of whole numbers per field, and the counts of refused plans.
 
     ``product`` has the values of the last plan fields that are free: every combination of them goes
-    with every plan, in the order of the fields.
+    with every plan, in the order of the fields. ``usual`` are the values of those that a search
+    tries only where a constraint names their field.
 
     >>> found = Candidates({"data": np.array([1, 2])}, {}, {"stage": np.array([0, 1, 3])})
     >>> found.size, found.at(np.array([1, 5]))
@@ -74,6 +75,7 @@ class Candidates(NamedTuple):
     plans: Mapping[str, np.ndarray]
     refused: Mapping[str, int]
     product: Mapping[str, np.ndarray] = types.MappingProxyType({})
+    usual: Mapping[str, int] = types.MappingProxyType({})
 
     @property
     def rows(self) -> int:
@@ -145,6 +147,10 @@ class Candidates(NamedTuple):
 
     def having(self, rules: Sequence[Any]) -> "Candidates":
         """Return the plans that constraints leave, and how many they refuse."""
+        if unnamed := self.usual.keys() - {rule.field for rule in rules}:
+            usual = {field: np.array([self.usual[field]], np.int32) for field in unnamed}
+            product = {field: usual.get(field, some) for field, some in self.product.items()}
+            return Candidates(self.plans, self.refused, product).having(rules)
         if not rules:
             return self
         kept, masks = self._satisfying(rules)

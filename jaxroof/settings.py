@@ -302,6 +302,8 @@ def of_one(path: str) -> str:
 
 # ---- Choices ------------------------------------------------------------------------------------
 
+JOINED = "+"  # stands before each of several members of a choice
+
 
 def choices_of(recipe: Any) -> list[str]:
     """Return the names of a recipe's structural choices."""
@@ -325,12 +327,22 @@ def variants(recipe: Any) -> Iterator[Any]:
 
 
 def choice(recipe: Any, key: str, value: Any) -> Any:
-    """Return the value of a structural choice from its name."""
+    """Return the value of a structural choice from its name.
+
+    Members of a choice of several are joined by ``+``: ``+layernorm+mlp`` are those two alone.
+    """
+    several = _fields_of(recipe)[key].metadata.get("several")
+    if several is not None and isinstance(value, str) and JOINED in value:
+        return frozenset(_member(key, name, several) for name in value.split(JOINED) if name)
     kind = kind_of_choice(recipe, key)
     if isinstance(value, kind) or not issubclass(kind, enum.Enum):
         return value
     if value is None and getattr(recipe, key) is None:  # left open
         return value
+    return _member(key, value, kind)
+
+
+def _member(key: str, value: Any, kind: type[enum.Enum]) -> enum.Enum:
     members = {member.value: member for member in kind}
     name = spelled(value, members) if isinstance(value, str) else shown(value)
     if name in members:
@@ -341,9 +353,22 @@ def choice(recipe: Any, key: str, value: Any) -> Any:
     raise unknown(key, value, kind.__name__, members)
 
 
+def choice_text(value: Any) -> Any:
+    """Return a choice as it is written: the name of a member, or those of several."""
+    if isinstance(value, frozenset):
+        return "".join(f"{JOINED}{name}" for name in sorted(member.value for member in value))
+    return getattr(value, "value", value)
+
+
+def _fields_of(recipe: Any) -> dict[str, "dataclasses.Field[Any]"]:
+    return {field.name: field for field in dataclasses.fields(recipe)}
+
+
 def kind_of_choice(recipe: Any, key: str) -> type[Any]:
     """Return the type of a choice, from its value or, if left open, from its type hint."""
     held = getattr(recipe, key)
+    if isinstance(held, frozenset):  # of several members
+        held = _fields_of(recipe)[key].default
     if held is not None:
         return type(held)
     hint = _hints(type(recipe))[key]

@@ -44,6 +44,7 @@ KINDS = {  # fields that change together, by the path of each
     "plan.expert_tensor": "expert degrees",
     "plan.sequence_parallel": "sequence parallelism",
     "plan.zero_stage": "ZeRO stage",
+    "plan.reshard": "ZeRO stage",
     "plan.offload_optimizer": "offload of the optimizer",
     UNTIMED: "offload of activations",
 }
@@ -321,6 +322,7 @@ def _singles(
         "plan.expert_tensor": _divisors(float(model.expert_feedforward), own["plan.tensor"]),
         "plan.sequence_parallel": [1.0],
         "plan.zero_stage": [0.0, 1.0, 2.0, 3.0],
+        "plan.reshard": [1.0],
         "plan.offload_optimizer": [0.0, *SHARES],
         UNTIMED: [0.0, *SHARES],
     }

@@ -34,7 +34,7 @@ from jaxroof.estimator import Estimator
 from jaxroof.estimators.training.inputs import TrainingInputs, planned
 from jaxroof.estimators.training.interval import REGIMES, inside, of_own_runs, reasons_outside
 from jaxroof.estimators.training.legality import refuse_illegal
-from jaxroof.estimators.training.plans import DEGREES, STATES, cluster_sizes
+from jaxroof.estimators.training.plans import DEGREES, SELDOM, STATES, cluster_sizes
 from jaxroof.estimators.training.recipe import TrainingRecipe, exchange_of
 from jaxroof.estimators.training.step import fewest_state_bytes, stage_memory, training
 from jaxroof.estimators.training.step_time import plan_time
@@ -63,7 +63,8 @@ OF_LAYER = {  # of one layer and one microbatch, forward and backward: what it i
 WAYS = ("forward", "backward")  # both of them are the whole layer
 MULTIPLES = (64, 16)  # sequences: batches of which most degrees divide
 WORTH = 1.05  # times as many sequences a second that are worth a sentence
-ALIKE = math.prod(map(len, STATES.values()))  # plans of the same degrees and microbatch
+# plans of the same degrees and microbatch
+ALIKE = math.prod(len(some) for name, some in STATES.items() if name not in SELDOM)
 MOST = 16384  # accelerators that are tried for the fewest that hold a step
 
 

@@ -17,10 +17,14 @@ from jaxroof.units import equal_runs
 
 Value = float | str
 DEGREES = ("data", "tensor", "context", "pipeline", "interleave", "expert", "expert_tensor")
-PLAN = (*DEGREES, "sequence_parallel", "microbatch", "zero_stage", "recompute", "offload_optimizer")
+PLAN = (
+    *(*DEGREES, "sequence_parallel", "microbatch", "zero_stage", "reshard", "recompute"),
+    "offload_optimizer",
+)
 TYPICAL: Mapping[str, Value] = {
     **dict.fromkeys(DEGREES, 1),
     "exchange": 1,
+    "reshard": 1,
     "schedule": "1f1b",
 }  # and 0 otherwise
 BESIDE = ("global_batch", "sequence", "schedule", "stage_layers", "layout")
@@ -84,7 +88,8 @@ def launch_options(
     '--tensor-model-parallel-size 8 --sequence-parallel --context-parallel-size 1'
     """
     about = _table()[name]
-    whole = {**dict.fromkeys(DEGREES, 1.0), "exchange": 1.0, "experts": experts, **plan}
+    whole = {**dict.fromkeys(DEGREES, 1.0), "exchange": 1.0, "reshard": 1.0}
+    whole |= {"experts": experts, **plan}
     chunks = [float(layers) for layers in layers_of_chunks]
     ends = _only_ends_have_fewer(chunks)
     uneven = len({*chunks}) > 1 and not ends
@@ -240,7 +245,8 @@ def read_launch(where: str, text: str) -> ReadLaunch:
     said: dict[str, Value] = {}
     for option in about["options"]:
         field, plain = option["field"], _plain(option["name"])
-        if plain not in pairs or (field in said and field not in SEVERAL):
+        unread = option.get("written_only") or (field in said and field not in SEVERAL)
+        if plain not in pairs or unread:
             continue
         if field == "microbatch" and not _counts(option, {**absent, **said}):
             continue  # torchtitan: the batch of a replica, where a pipeline divides it

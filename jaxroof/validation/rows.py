@@ -43,7 +43,10 @@ NOTES = {  # columns beside the inputs: what a cell holds
     "#ends": "group of the head under FSDP2: root or head",
     "#compiled": "whether blocks are compiled under FSDP2",
     "#refused": "why the row has no inputs",
+    "#filled": "model whose public configuration has filled blank dimensions or kinds of layers",
+    "#recipe": "release and recipe that say what the software does with experts",
 }
+NAMED = ("model", "machine", "chip", "group", "filled", "recipe")  # notes beside an answer
 FROM = "#from"  # table of which a row is, where several are joined
 MEASURED_STEP = "#measured_step_time_s"
 Systems = Callable[[str], System]  # reads a system by its name
@@ -184,7 +187,7 @@ class Reason(NamedTuple):
 
 def about(rows: Rows) -> pd.DataFrame:
     """Return what names rows: a table to which answers are added."""
-    columns = {name: rows.note(f"#{name}") for name in ("model", "machine", "chip", "group")}
+    columns = {name: rows.note(f"#{name}") for name in NAMED}
     names = {"source": rows.note(FROM), "id": rows.note("id"), **columns}
     return pd.DataFrame(names, index=pd.RangeIndex(len(rows.frame)))
 

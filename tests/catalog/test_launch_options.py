@@ -16,7 +16,7 @@ from jaxroof.errors import InputError
 PLAN = {
     "data": 4, "tensor": 8, "context": 2, "exchange": 1, "pipeline": 4, "interleave": 5,
     "expert": 1, "expert_tensor": 1, "sequence_parallel": 1, "microbatch": 2, "zero_stage": 1,
-    "recompute": 0, "offload_optimizer": 0,
+    "reshard": 1, "recompute": 0, "offload_optimizer": 0,
 }  # fmt: skip
 ASKED = {"global_batch": 128, "sequence": 8192}
 
@@ -83,6 +83,14 @@ def test_uneven_stages_are_a_layout_and_what_it_can_run_is_a_rule():
     assert settings_of("--mine", found, 77, {})["interleave"] == 5
     assert ("zero_stage", ">=2") in written("torchtitan")[1].able
     assert ("interleave", "=1") in written("deepspeed")[1].able
+
+
+def test_weights_that_stay_gathered_are_said_where_they_can_be():
+    _, launch = written("torchtitan", zero_stage=3, reshard=0)
+    assert "--parallelism.fsdp_reshard_after_forward never" in launch.options
+    _, launch = written("megatron", zero_stage=3, reshard=0)
+    assert launch.unsaid == ("reshard 0",)
+    assert launch.able == (("reshard", "=1"),)
 
 
 @pytest.mark.parametrize(

@@ -171,3 +171,78 @@ def test_no_row_ends_in_anything_but_inputs_or_a_reason(of):
             for cell in ("", "x", "-1", "1e12", "0.5", "7", "nan")
         ]
         assert convert.converted(rows, of).count("\n") == len(rows) + 1
+
+
+# ---- What public files fill ---------------------------------------------------------------------
+
+SUPER = "mbridge-061"  # Nemotron 3 Super on B300, without dimensions
+
+
+def test_blank_dimensions_and_kinds_of_layers_are_those_of_the_model():
+    found = step_settings(raw("megatron_bridge_moe")[SUPER])
+    layers = {"full": 8.0, "windowed": 0.0, "mamba": 40.0, "dense": 0.0, "routed": 40.0}
+    assert {kind: found[f"model.{kind}_layers"] for kind in layers} == layers
+    assert (found["model.layers"], found["model.mtp_layers"], found["model.mtp_blocks"]) == (
+        *(88.0, 2.0, 4.0),
+    )
+    assert (found["recurrence"], found["mlp"], found["model.rotary"]) == ("mamba", "plain", 0.0)
+    assert found["#filled"].startswith("nemotron-3-super-120b-a12b: layers hidden")
+    assert found["software.exchange_domain"] == 8.0, "of B300"
+
+
+def test_a_stated_dimension_is_never_replaced_and_a_cut_model_keeps_its_mix():
+    row = raw("megatron_bridge_moe")["mbridge-141"]
+    found = step_settings(changed(row, {"layers": "12", "vocab": ""}))
+    assert (found["model.layers"], found["model.windowed_layers"]) == (12.0, 6.0)
+    assert found["model.vocabulary"] == 201088.0
+    assert found["#filled"] == "gpt-oss-120b: vocab"
+    assert found["biases"] == "experts"
+
+
+RECIPES = [  # source, row, cells changed, recipe, what it says
+    ("megatron_bridge_moe", "mbridge-039", {}, "26.06 DEEPSEEK_V3_PRETRAIN_CONFIG_GB300_FP8_MX_V1",
+     {"flex": 1.0, "graph": 1.0, "attention8": 1.0, "exchange_overlap": 1.0, "host": 0.0}),
+    ("megatron_bridge_moe", "mbridge-271", {}, "25.09 run_script.py and yaml rules",
+     {"flex": 0.0, "dedup": 0.0, "token_drop": 1.0}),
+    ("megatron_bridge_moe", "mbridge-091", {},
+     "26.04.01 GPT_OSS_120B_PRETRAIN_CONFIG_GB300_BF16_V1",
+     {"flex": 0.0, "graph": 0.0, "graph_part": 1.0, "attention8": 0.0}),
+    ("megatron_bridge_moe", "mbridge-091", {"date_version": "24.09 NeMo Container"}, None,
+     {"flex": 0.0, "dedup": 0.0}),
+    ("papers_and_automodel", "automodel-3", {}, None, {"flex": 1.0, "dedup": 1.0}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "name", "cells", "recipe", "says"), RECIPES)
+def test_experts_run_as_the_recipe_of_the_release_most_like_the_row(
+    source, name, cells, recipe, says
+):
+    found = step_settings(changed(raw(source)[name], cells))
+    assert found.get("#recipe") == recipe
+    assert {name: found[f"software.{name}"] for name in says} == says
+
+
+def test_modules_of_a_recipe_are_those_that_it_names():
+    found = step_settings(raw("megatron_bridge_moe")["mbridge-088"])
+    assert (found["plan.recompute"], found["selective"]) == (1.0, "+mlp")
+    stated = {"source": "NVIDIA NeMo performance", "recompute": "selective: moe_act, layernorm"}
+    found = step_settings(changed(raw("megatron_bridge_moe")["mbridge-088"], stated))
+    assert found["selective"] == "+layernorm+moe_act"
+
+
+@pytest.mark.parametrize(("gpus", "expert"), [("256", 64.0), ("8", 8.0)])
+def test_experts_of_automodel_have_the_degree_of_its_recipes(gpus, expert):
+    cells = {"ep": "-", "gpus": gpus, "gbs": "4096"}
+    row = changed(raw("papers_and_automodel")["automodel-3"], cells)
+    assert step_settings(row)["plan.expert"] == expert
+
+
+def test_a_pipeline_of_torchtitan_gathers_once_and_has_as_many_microbatches_as_stages():
+    row = raw("torchtitan")["titan-10"]
+    cells = {"pp": "8", "gpus": "512", "dp": "8", "note": "Interleaved 1F1B, async TP, float8"}
+    found = step_settings(changed(row, cells))
+    assert (found["plan.zero_stage"], found["plan.reshard"]) == (3.0, 0.0)
+    assert (found["plan.microbatch"], found["plan.interleave"]) == (8.0, 2.0)
+    assert (found["software.fused"], found["software.tensor_async"]) == (1.0, 1.0)
+    assert found["system.hbm_bandwidth"] == 2.4e12
+    assert found["system.matrix_flops"] == pytest.approx(989.4e12 * (5.0 / 7.0) ** 0.76)

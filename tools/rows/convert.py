@@ -11,9 +11,11 @@ import gzip
 import io
 import pathlib
 import sys
+import types
 from collections.abc import Callable
 
 from jaxroof.errors import InputError
+from jaxroof.estimators.training.inputs import layers_by_part
 from jaxroof.estimators.training.step import training
 from jaxroof.settings import paths_of
 from tools.rows.common import Row, Settings, read
@@ -22,7 +24,10 @@ from tools.rows.steps import chip_of, measured_step, step_settings
 
 RAW = pathlib.Path(__file__).parent / "raw"
 ROWS = pathlib.Path(__file__).parents[2] / "jaxroof" / "validation" / "data"
-FIRST = ("id", "#source", "#model", "#machine", "#chip", "#group", "#refused", "#kind", "#stage")
+FIRST = (
+    *("id", "#source", "#model", "#machine", "#chip", "#group", "#refused", "#kind", "#stage"),
+    *("#filled", "#recipe"),
+)
 CHIPS = {"A100": "A100 80", "H800": "H100"}  # kinds of accelerators whose rows are scored together
 MEASURES: dict[str, tuple[Callable[[Row], Settings], Callable[[Row], Settings]]] = {
     "steps": (step_settings, measured_step),
@@ -40,7 +45,8 @@ def converted(rows: list[Row], of: str) -> str:
     table = csv.DictWriter(written, kept, extrasaction="ignore", lineterminator="\n")
     table.writeheader()
     for line in lines:
-        filled = line if line["#refused"] else {name: _usual(name) for name in kept} | line
+        usual = {name: _usual(name) for name in kept} | _layers(line)
+        filled = line if line["#refused"] else usual | line
         table.writerow({name: _cell(value) for name, value in filled.items()})
     return written.getvalue()
 
@@ -73,6 +79,15 @@ def _usual(name: str) -> float | str | None:
         return choices[name]
     field = dict(paths_of(training.inputs)).get(name)
     return None if field is None else field.metadata.get("default")
+
+
+def _layers(line: Settings) -> Settings:
+    """Return the numbers of layers that follow from others where a row does not say them."""
+    paths = {path.removeprefix("model."): path for path, _ in paths_of(training.inputs)}
+    model = {name: line.get(path, _usual(path)) for name, path in paths.items()}
+    if model["layers"] is None:
+        return {}
+    return {f"model.{n}": v for n, v in layers_by_part(types.SimpleNamespace(**model)).items()}
 
 
 def _cell(value: float | str | None) -> str:

@@ -1,13 +1,15 @@
 """Measured steps as inputs of ``training`` by path, with what a blank cell means.
 
-Source: docs/models/training_step_today.md, section 9.
+Source: docs/models/training_step_today.md, section 9; docs/models/layers_2026.md, 7 and 9.
 """
 
 import re
 from collections.abc import Mapping
 
+from jaxroof.catalog import lookup
 from jaxroof.errors import refusal
 from tools.rows.common import Row, Settings, count, number, text
+from tools.rows.experts import expert_settings, filled, known_choices, layers_of
 from tools.rows.models import by_path
 from tools.rows.software import software_of, stated_software
 
@@ -60,6 +62,8 @@ ROUTED = {  # beginning of a name -> numbers that no column states
     },
 }
 STRONG = "figure"  # of the Megatron-LM README: strong scaling at one split
+TITAN = {"hbm_bandwidth": 2.4e12, "power": (500.0 / 700.0) ** 0.76}  # torchtitan's H100 of 96 GB
+EXPERT_GROUPS = {True: 64.0, False: 8.0}  # of AutoModel's recipes: on 64 accelerators, on fewer
 
 
 def step_settings(row: Row) -> Settings:
@@ -67,6 +71,7 @@ def step_settings(row: Row) -> Settings:
     if row.cells.get("task", "pretrain") == "LoRA":
         raise refusal("task", "LoRA: not modelled; expected pretrain or SFT")
     kind = chip_of(row)
+    row, notes = filled(row)
     model = model_of(row)
     routed = model["experts"] > 0.0
     settings: Settings = {
@@ -77,7 +82,11 @@ def step_settings(row: Row) -> Settings:
         **stated_software(row, kind.split()[0], routed),
     }
     settings |= plan_of(row, model, float(settings.get("plan.zero_stage", 1.0)))
-    return settings
+    if routed:
+        settings |= expert_settings(row, kind, settings)
+    if software_of(row) == "torchtitan":
+        settings |= _of_torchtitan(row, kind, settings)
+    return {**settings, **notes}
 
 
 def measured_step(row: Row) -> Settings:
@@ -86,6 +95,38 @@ def measured_step(row: Row) -> Settings:
         if column in row.cells:
             return {"#measured_step_time_s": number(row, column)}
     return {}
+
+
+def _of_torchtitan(row: Row, kind: str, settings: Settings) -> Settings:
+    """Return what torchtitan's notes say of its kernels, and what its pipelines do.
+
+    They keep gathered weights and sum gradients once a step, of as many microbatches as stages.
+    """
+    note, found = row.cells.get("note", ""), {}
+    if kind.split()[0] != "A100":
+        overlap = float("async" in note)
+        found = {
+            "software.fused": float("compile" in note or "float8" in note),
+            "software.tensor_overlap": overlap,
+            "software.tensor_async": overlap,
+        }
+    system = lookup.training_system(SYSTEMS[kind])
+    slower = TITAN["power"] if kind == "H100" else 1.0
+    memory = TITAN["hbm_bandwidth"] if kind == "H100" else system.hbm_bandwidth
+    found |= {
+        "system.hbm_bandwidth": float(memory),
+        "system.matrix_flops": float(system.matrix_flops) * slower,
+        "system.chip.fp8_flops": float(system.chip.fp8_flops) * slower,
+    }
+    stages = settings["plan.pipeline"]
+    if stages > 1.0:
+        found |= {
+            "plan.reshard": 0.0,
+            "software.pipeline_overlap": 0.0,
+            "plan.microbatch": settings["global_batch"] / (settings["plan.data"] * stages),
+            "plan.interleave": 2.0 if "interleaved" in note.casefold() else 1.0,
+        }
+    return found
 
 
 def _network(source: str) -> Settings:
@@ -141,7 +182,7 @@ def model_of(row: Row) -> dict[str, float]:
             model["first_dense_layers"] = min(model["first_dense_layers"], 1.0)
         if software_of(row) == "automodel":
             model["mtp_layers"] = 0.0
-    return model
+    return model | layers_of(row, layers)
 
 
 def choices_of(row: Row, model: Mapping[str, float]) -> Settings:
@@ -151,12 +192,13 @@ def choices_of(row: Row, model: Mapping[str, float]) -> Settings:
     """
     name = row.cells.get("model", "").casefold()
     gated = model["experts"] > 0.0 or any(word in name for word in GATED)
-    return {
+    choices = {
         "attention": "latent" if "kv_rank" in model else "heads",
         "mlp": "gated" if gated else "plain",
         "embeddings": "separate" if gated else "tied",
         "model.positions": 0.0 if gated else model["sequence"],
     }
+    return choices | known_choices(row, model)
 
 
 def plan_of(row: Row, model: Mapping[str, float], zero_stage: float) -> Settings:
@@ -187,8 +229,15 @@ def plan_of(row: Row, model: Mapping[str, float], zero_stage: float) -> Settings
         "plan.context": context,
         "plan.interleave": interleave if pipeline > 1.0 else 1.0,
         "plan.microbatch": microbatch,
-        "plan.expert": count(row, "ep", 1.0) if model["experts"] else 1.0,
+        "plan.expert": _experts(row, gpus / pipeline) if model["experts"] else 1.0,
     }
+
+
+def _experts(row: Row, ranks: float) -> float:
+    """Return the expert degree of a row; AutoModel's recipes have one where its table has none."""
+    if software_of(row) == "automodel" and row.cells.get("ep", "-") == "-":
+        return min(ranks, EXPERT_GROUPS[count(row, "gpus") >= 64.0])
+    return count(row, "ep", 1.0)
 
 
 def _chunks(row: Row, layers: float, pipeline: float) -> float:

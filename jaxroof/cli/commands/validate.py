@@ -82,7 +82,7 @@ def _print(of: Any, found: Any) -> None:
     if measured:
         screen.print(views.scores_table(of, measured))
     if of is views.STEPS:
-        deliver.print_text(screen, views.LEGEND)
+        deliver.print_text(screen, views.LEGEND, *views.filled_sentences(found))
     else:
         deliver.print_text(screen, *views.first_run_sentences(found), *views.fill_sentences(found))
     deliver.print_text(screen, *views.reason_lines(reasons(found)))

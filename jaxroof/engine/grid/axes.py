@@ -15,6 +15,7 @@ from jaxroof.settings import (
     Named,
     Names,
     choice,
+    choice_text,
     choices_brought,
     choices_of,
     fields_of,
@@ -206,7 +207,7 @@ def _one_path(key: str, values: Any, given: _Given) -> Axis:
         return Axis(name, columns, {key: values.labels}, asked=(key,))
     if key in choices_of(recipe):
         members = [choice(recipe, key, value) for value in listed_values(key, values)]
-        labels = tuple(str(getattr(m, "value", m)) for m in members)
+        labels = tuple(str(choice_text(m)) for m in members)
         return Axis(name, {}, {key: labels}, {key: _objects(members)}, (key,))
     if is_quantity(field_at(inputs, key)):
         return Axis(name, {key: number_column(inputs, key, values, names)}, asked=(key,))

@@ -17,6 +17,7 @@ from jaxroof import __version__
 from jaxroof.engine.grid.axes import Axis
 from jaxroof.engine.grid.chunks import groups
 from jaxroof.records import field_at, is_quantity, leaves
+from jaxroof.settings import choice_text
 
 # metadata that describes a quantity, copied to its attributes
 NAMED = ("symbol", "words", "label", "part_of", "resource", "error")
@@ -205,4 +206,4 @@ _installed = functools.cache(importlib.metadata.version)  # once a process: it r
 
 
 def _plain(value: Any) -> Any:
-    return value.value if isinstance(value, enum.Enum) else str(value)
+    return choice_text(value) if isinstance(value, enum.Enum | frozenset) else str(value)

@@ -167,7 +167,7 @@ def _listed(estimator: Estimator, recipe: Any, known: InputsKey) -> Candidates:
     product = {field: np.sort(np.asarray(found.product[field], np.int32)) for field in free}
     for column in (*plans.values(), *product.values()):
         column.setflags(write=False)
-    return Candidates(plans, found.refused, product)
+    return Candidates(plans, found.refused, product, found.usual)
 
 
 def _rises(columns: Sequence[np.ndarray]) -> bool:

@@ -87,6 +87,13 @@ class TrainingPlan:
         symbol="mb",
         label="microbatch",
     )
+    reshard: Number = _choice(
+        "Whether ZeRO 2 and 3 let go of what they gathered after every pass (1), or gather weights "
+        "and reduce gradients once a step (0), as FSDP does in a pipeline.",
+        1.0,
+        "rs",
+        "resharding",
+    )
     zero_stage: Number = _choice(
         "ZeRO stage: 1 shards the optimizer over replicas, 2 gradients too, 3 weights too.",
         1.0,
@@ -374,10 +381,17 @@ def planned(inputs: StageInputs, recipe: TrainingRecipe) -> PlannedStep:
 
 
 def batch_plan(inputs: StageInputs, recipe: TrainingRecipe) -> BatchPlan:
-    """Return the plan of a step; batch, data degree and microbatch make the microbatches."""
+    """Return the plan of a step; batch, data degree and microbatch make the microbatches.
+
+    Assumes: what gathers weights and reduces gradients once a step is ZeRO 1 in all that it does,
+    but for messages that nothing hides: a stage keeps its weights and gradients whole.
+    """
     plan = inputs.plan
     assert plan is not None
     fields = {name: getattr(plan, name) for name in units(TrainingPlan)}
     fields["exchange"] = exchange_of(recipe, plan.exchange)
+    kept = (plan.zero_stage > 1.5) & (plan.reshard < 0.5)
+    fields["zero_stage"] = where(kept, 1.0, plan.zero_stage)
+    fields["reshard"] = where(kept, 0.0, 1.0)
     batches = schedule.microbatches(inputs.global_batch, plan.data, plan.microbatch)
     return BatchPlan(**fields, microbatches=batches)

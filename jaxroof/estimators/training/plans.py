@@ -25,10 +25,13 @@ COUNTS = (  # of the model that the rules read
     *("experts", "expert_feedforward", "sequence"),
 )
 STATES = {  # the last fields of a plan: what any split may shard, compute again and offload
+    "reshard": np.arange(2),
     "zero_stage": np.arange(4),
     "recompute": np.arange(3),
     "offload_optimizer": np.arange(2),
 }
+
+SELDOM = {"reshard": 1}  # what a search does not try unless a rule on plans names it
 
 
 def plans(inputs: TrainingInputs, recipe: TrainingRecipe) -> Candidates:
@@ -39,7 +42,7 @@ def plans(inputs: TrainingInputs, recipe: TrainingRecipe) -> Candidates:
     Raises: InputError where a number is missing.
     """
     gpus = int(with_named_absences(inputs).gpus)  # type: ignore[arg-type]
-    return Candidates(*splits(inputs, recipe, gpus), STATES)
+    return Candidates(*splits(inputs, recipe, gpus), STATES, SELDOM)
 
 
 def splits(
@@ -111,13 +114,15 @@ def reasons(recipe: TrainingRecipe) -> dict[str, str]:
 def alike(inputs: TrainingInputs, plans: Mapping[str, np.ndarray]) -> Columns:
     """Return columns that are equal where plans differ only in name.
 
-    Without replicas, of experts too, there is nothing to shard, whatever the ZeRO stage.
+    Without replicas, of experts too, there is nothing to shard, whatever the ZeRO stage; ZeRO 0 and
+    1 do not gather what they could keep.
     """
     ranks = plans["data"] * plans["context"]
     routed = float(value_or(inputs.model.experts, 0.0)) > 0.0
     of_experts = ranks * plans["tensor"] > plans["expert"] * plans["expert_tensor"]
     shared = (ranks > 1) | (routed & of_experts)
-    return {**plans, "zero_stage": np.where(shared, plans["zero_stage"], 0)}
+    stage = np.where(shared, plans["zero_stage"], 0)
+    return {**plans, "zero_stage": stage, "reshard": np.where(stage > 1, plans["reshard"], 1)}
 
 
 def cluster_sizes(inputs: TrainingInputs, recipe: TrainingRecipe, most: int) -> np.ndarray:

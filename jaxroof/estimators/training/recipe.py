@@ -161,7 +161,7 @@ class TrainingRecipe(Recipe):
 
     schedule: Schedule = Schedule.ONE_F_ONE_B
     selective: Selective | frozenset[Module] = dataclasses.field(  # or those parts themselves
-        default=Selective.LIGHT, metadata={"elsewhere": "modules"}
+        default=Selective.LIGHT, metadata={"elsewhere": "modules", "several": Module}
     )
     attention_kernel: AttentionKernel = AttentionKernel.CUDNN
     context_exchange: ContextExchange | None = None  # of every plan; None: each plan says its own

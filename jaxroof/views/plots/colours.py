@@ -88,6 +88,7 @@ DEGREES = {  # fields of a plan, those of links as their messages
     "microbatch": STEEL,
     "panels": BROWN,
     "zero_stage": ORANGE,
+    "reshard": GREY,
     "recompute": INDIGO,
     "offload_optimizer": WINE,
 }

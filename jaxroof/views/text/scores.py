@@ -95,6 +95,17 @@ def first_run_sentences(found: pd.DataFrame) -> Iterator[str]:
         yield f"{about}: {'; '.join(kinds)}."
 
 
+def filled_sentences(found: pd.DataFrame) -> Iterator[str]:
+    """Yield for how many rows what they leave open comes from public files."""
+    models, recipes = ((found[name] != "").sum() for name in ("filled", "recipe"))
+    if models or recipes:
+        yield (
+            f"Kinds of layers of {models} rows, and dimensions that they leave blank, are those of "
+            f"their model's public configuration; experts of {recipes} rows run as the recipe of "
+            "their release says (columns filled and recipe of -o FILE.csv)."
+        )
+
+
 def reason_lines(found: Sequence[Reason]) -> Iterator[str]:
     """Yield the rows without an answer, by reason, the commonest first."""
     if found:
@@ -186,6 +197,7 @@ def rows_of(kind: Kind, found: pd.DataFrame) -> Iterator[Row]:
         names = {"source": one["source"], "row_id": one["id"]}
         if kind is STEPS:
             time = None if np.isnan(one["measured"]) or one["reason"] else one["measured"]
+            names |= {"filled": one["filled"], "recipe": one["recipe"]}
             yield {**names, "measured_step_time_s": time, **added(STEPS, one)}
             continue
         answered = isinstance(one["kind"], str)
