@@ -13,7 +13,6 @@ from jaxroof.catalog.lookup import architecture_with_choices, training_system
 from jaxroof.estimators.training.details import layer_operations
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
 from jaxroof.estimators.training.layer import sums
-from jaxroof.estimators.training.layer.attention import exact_context, score_width
 from jaxroof.estimators.training.layer.operation import (
     Cut,
     Matrix,
@@ -22,6 +21,7 @@ from jaxroof.estimators.training.layer.operation import (
     products,
     weights,
 )
+from jaxroof.estimators.training.layer.scores import full_shape, score_width
 from jaxroof.estimators.training.layer.sums import groups, mean_weights
 from jaxroof.estimators.training.layer_time import layer_work
 from jaxroof.estimators.training.model_size import size
@@ -36,9 +36,11 @@ ROUTED = ("router", "router scores", "permutation of tokens", "casts of experts"
 ROUTED += ("routed experts up", "activation of experts", "routed experts down")
 ATTENTION = ("qkv", "latent of queries", "queries of their latent", "queries")
 ATTENTION += ("latent of keys and values", "keys and values of it", "attention output")
+ATTENTION += ("windowed qkv", "windowed attention output", "indexer queries", "indexer keys")
+CORES = ("attention", "windowed attention", "attention to selected keys", "indexer")
 MLPS = ("MLP up", "MLP down", "shared experts up", "shared experts down")
 PARTS = {  # of the sheet: operations that sum to it, both directions
-    "attention": ("attention",),
+    "attention": CORES,
     "elementwise": ("element-wise kernels",), "cast": ("casts",),
     "recompute": ("recomputation",),
     "expert_comm": ("expert messages",), "experts": ROUTED, "matmul": (*ATTENTION, *MLPS),
@@ -141,24 +143,31 @@ def test_queries_and_keys_are_rotated_where_no_positions_are_learned(name):
 
 @every_model
 def test_a_window_takes_from_attention_what_it_hides(name):
-    """A window as wide as the sequence hides nothing; a narrower one, in more layers, more."""
-    work = timed(*asked_of(name))
-    sequence, layers = float(work.model.sequence), float(work.model.layers)
+    """A window as wide as the sequence hides nothing; a narrower one, in more layers, more.
 
-    def core(window: float, layers: float) -> Any:
-        model = {"window": window, "windowed_layers": layers}
-        return layer_operations(*asked_of(name, model=model))["attention"]
+    Of half the sequence: (s + 128) / 2 - (s / 2 + 128) 3 / 4 = s / 8 - 32 keys in whole tiles
+    """
+    model, sequence = timed(*asked_of(name)).model, 4096.0
+    layers = float(model.full_layers + model.windowed_layers)
 
-    none, wide = core(0.0, 0.0), core(sequence, layers)
-    assert wide.time.forward == pytest.approx(float(none.time.forward), rel=1e-12)
-    some = [core(float(sequence // 2), share * layers) for share in (0.5, 1.0)]
-    times = [float(one.time.backward) for one in (none, *some)]
+    def core(window: float, share: float) -> Any:
+        own = dict.fromkeys(("window_heads", "window_kv_heads", "window_head_size"))
+        some = {"full_layers": (1.0 - share) * layers, "windowed_layers": share * layers}
+        asked = {**own, **some, "window": window, "sequence": sequence}
+        asked |= {"chunked": 0.0, "index_layers": 0.0}
+        found = layer_operations(*asked_of(name, model=asked))
+        there = [found[one] for one in CORES if one in found]
+        return sum(of_ways(there)), sum(one.flops.forward for one in there)
+
+    half = sequence / 2.0
+    none, wide, *some = core(0.0, 0.0), core(sequence, 1.0), core(half, 0.5), core(half, 1.0)
+    assert wide == pytest.approx(none, rel=1e-12)
+    times = [float(one[0]) for one in (none, *some)]
     assert times == sorted(times, reverse=True)
     assert len({*times}) == 3
-    hidden = float(none.flops.forward - some[1].flops.forward)
-    met = [float(exact_context(sequence, window)) for window in (0.0, sequence // 2)]
-    expected = 2.0 * float(score_width(work.model)) * sequence * (met[0] - met[1])
-    assert hidden == pytest.approx(expected, rel=1e-9)
+    hidden = 2.0 * float(score_width(full_shape(model))) * sequence * (sequence / 8.0 - 32.0)
+    share = layers / float(model.layers)
+    assert float(none[1] - some[1][1]) == pytest.approx(share * hidden, rel=1e-9)
 
 
 KINDS = ("memory_activations", "step_time")
@@ -221,7 +230,8 @@ def test_an_operation_that_joins_a_list_is_read_by_all_sums(monkeypatch):
     def gated(model):
         gate = Matrix(model.hidden, model.heads * model.head_size, Cut.COLUMNS)
         saved = (Saved("attention_output", lambda kept: 2.0 * kept.size.tokens, read=True),)
-        return plain(model) | {"gate": Operation("attention", gate, time="matmul", saved=saved)}
+        more = {"gate": Operation("attention", gate, time="matmul", saved=saved)}
+        return [(name, layers, one | more) for name, layers, one in plain(model)]
 
     monkeypatch.setattr(sums, "attention", gated)
     after, found = training.evaluate(inputs, recipe), layer_operations(inputs, recipe)

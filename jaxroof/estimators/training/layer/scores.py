@@ -117,11 +117,15 @@ def all_keys(model: TrainingModel, tile: Number) -> Number:
 
 
 def window_keys(model: TrainingModel, tile: Number) -> Number:
-    """Return (u + tile) (1 - u / 2 s) of a sliding window, or whole tiles of chunks."""
-    width = _width(model.sequence, model.window)
-    sliding = (width + tile) * (1.0 - width / (2.0 * model.sequence))
-    chunks = chunk_context(model.sequence, model.window, tile)
-    return where(model.chunked > 0.0, chunks, sliding)
+    """Return (u + tile) (1 - u / 2 s) of a sliding window, whole tiles of chunks.
+
+    Assumes: a window never meets more than no window, which it would by the first formula where it
+    is less than a tile shorter than the sequence.
+    """
+    sequence, width = model.sequence, _width(model.sequence, model.window)
+    sliding = (width + tile) * (1.0 - width / (2.0 * sequence))
+    chunks = chunk_context(sequence, model.window, tile)
+    return where(model.chunked > 0.0, chunks, smaller(sliding, all_keys(model, tile)))
 
 
 def selected_keys(model: TrainingModel, tile: Number) -> Number:
