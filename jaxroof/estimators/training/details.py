@@ -29,6 +29,7 @@ from jaxroof.estimators.pipelines import (
 from jaxroof.estimators.training.inputs import PlannedStep, TrainingInputs, planned
 from jaxroof.estimators.training.interval import interval
 from jaxroof.estimators.training.layer.operation import Passes, Work, on_rank
+from jaxroof.estimators.training.layer.operation import rows as rows_of
 from jaxroof.estimators.training.layer.sums import mean_weights
 from jaxroof.estimators.training.layer_time import (
     LayerTime,
@@ -130,7 +131,7 @@ def _alone(one: OperationTime, work: Work) -> Operation:
     if operation.matrix is None:
         return Operation(KERNEL, one.time)
     columns, inner = on_rank(operation.matrix, work.plan)
-    rows = tokens.group
+    rows = rows_of(operation.matrix, tokens)
     if operation.time == "experts":  # as many as if no rank shared an expert
         rows = tokens.rank * operation.matrix.met
         columns, inner = operation.matrix.outputs, operation.matrix.inputs

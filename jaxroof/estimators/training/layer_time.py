@@ -1,11 +1,13 @@
 """Seconds of one layer and one microbatch: its operations, its messages, the host's limit, FSDP.
 
-Source: docs/models/training_step_today.md, sections 4 and 11.
+Source: docs/models/training_step_today.md, sections 4 and 11; docs/models/layers_2026.md.
 """
 
 from typing import NamedTuple
 
 from jaxroof.estimators.training.inputs import TrainingModel, TrainingPlan
+from jaxroof.estimators.training.layer.attention import exchange as context_exchange
+from jaxroof.estimators.training.layer.mlp import exchange as expert_exchange
 from jaxroof.estimators.training.layer.operation import (
     Cut,
     Operation,
@@ -19,7 +21,7 @@ from jaxroof.estimators.training.layer.operation import (
     summed,
     times,
 )
-from jaxroof.estimators.training.layer.sums import MeanWeights, groups
+from jaxroof.estimators.training.layer.sums import Groups, Kind, MeanWeights, groups
 from jaxroof.estimators.training.rates import Rates
 from jaxroof.estimators.training.recipe import Module
 from jaxroof.formulas.arithmetic import larger, where
@@ -33,6 +35,7 @@ class LayerTime(NamedTuple):
 
     matmul: Number
     attention: Number
+    recurrent: Number
     elementwise: Number
     cast: Number
     experts: Number
@@ -46,13 +49,12 @@ class LayerTime(NamedTuple):
 
 
 class OperationTime(NamedTuple):
-    """An operation with its seconds in the average layer, and those of its cast and message."""
+    """An operation with its seconds in the average layer, and those of its cast."""
 
     operation: Operation
     share: Number  # of the layers that have it
     time: Passes
     cast: Passes = Passes(0.0, 0.0)
-    message: Passes = Passes(0.0, 0.0)
 
 
 class LayerWork(NamedTuple):
@@ -60,7 +62,7 @@ class LayerWork(NamedTuple):
 
     operations: dict[str, OperationTime]
     parts: dict[str, Passes]  # by the names of a LayerTime
-    repeated: list[str]  # operations that selective recomputation computes again
+    repeated: list[str]  # operations with seconds that selective recomputation computes again
     busy: Passes  # if the host launched kernels in no time
     time: LayerTime
 
@@ -93,78 +95,93 @@ def layer_work(work: Work, modules: frozenset[Module]) -> LayerWork:
     forward = smax(C_f + T_f + X_f, host), backward likewise with what is computed again
 
     Arguments: ``modules`` are those that selective recomputation computes again.
-    Assumes: a layer is the mean of dense and routing ones; causal work is even over context ranks.
+    Assumes: a layer is the mean of the model's; causal work is even over context ranks; what is
+    computed again does not exchange tokens of experts again, unless experts are a module.
     """
-    operations, software = timed_operations(work), work.software
-    parts = parts_of(operations, work)
+    of = groups(work.model)
+    blocks, routed = (
+        next(g.share for g in of if g.kind is kind) for kind in (Kind.BLOCKS, Kind.ROUTED)
+    )
+    operations, software = timed_operations(of, work), work.software
+    parts = parts_of(operations, blocks, work)
     forward = sum(part.forward for part in parts.values())
-    repeated = [n for n, one in operations.items() if modules.intersection(one.operation.again)]
-    sent = parts["tensor_comm"].forward
-    some = sum(_again(operations[name], sent) for name in repeated)
-    again = forward
+    sent = parts["expert_comm"].forward
+    again = forward - sent
     if "MLP down" in operations:
         again = again - software.early_stop * operations["MLP down"].time.forward
+    repeated = [n for n, one in operations.items() if modules.intersection(one.operation.again)]
+    some = sum(_again(operations[name]) for name in repeated)
+    some = some + sum(
+        times(times(group.share, one.share), one.repeat(work))
+        for group in of
+        for one in group.operations.values()
+        if one.repeat is not None and modules.intersection(one.again)
+    )
+    if Module.EXPERTS in modules:
+        some = some + sent
     whole, modules_again = recomputed(work)
     again = whole * again + modules_again * some
     backward = sum(part.backward for part in parts.values()) + again
-    launches = {name: times(one.operation.launched, one.share) for name, one in operations.items()}
-    launched = sum(launches[name] for name in repeated) / sum(launches.values())
-    host = work.rates.host + operations["router"].share * work.rates.host_experts
-    more = whole + modules_again * launched
+    host = work.rates.host * blocks + routed * work.rates.host_experts
     time = LayerTime(
         **{name: part.forward + part.backward for name, part in parts.items()},
         recompute=again,
         forward=smooth_larger(forward, host, SHARPER),
-        backward=smooth_larger(backward, host * (1.0 + more), SHARPER),
+        backward=smooth_larger(backward, host * (1.0 + whole), SHARPER),
         weights=parts["matmul"].weights + parts["experts"].weights,
     )
     return LayerWork(operations, parts, repeated, Passes(forward, backward), time)
 
 
-def timed_operations(work: Work) -> dict[str, OperationTime]:
+def timed_operations(of: Groups, work: Work) -> dict[str, OperationTime]:
     """Return the operations of an average layer that take time."""
     found = {}
-    for _, share, operations in groups(work.model):
-        for name, one in operations.items():
+    for group in of:
+        for name, one in group.operations.items():
             if one.time and not known(one.share, 0.0):
-                found[name] = _timed(one, share, work)
+                found[name] = _timed(one, times(group.share, one.share), work)
     return found
 
 
 def _timed(one: Operation, share: Number, work: Work) -> OperationTime:
-    share = times(share, one.share)
-    alone = seconds(one, work)
-    found = OperationTime(one, share, scaled(share, alone))
+    found = OperationTime(one, share, scaled(share, seconds(one, work)))
     if one.matrix is not None and one.time == "matmul":
         found = found._replace(cast=scaled(share, cast(one.matrix, work)))
-    if one.message is not None:
-        found = found._replace(message=scaled(share, one.message(work, alone)))
     return found
 
 
-def parts_of(operations: dict[str, OperationTime], work: Work) -> dict[str, Passes]:
-    """Return the parts of the time of a layer: sums over its operations, and tensor messages."""
+COMPUTE = ("matmul", "attention", "recurrent", "elementwise", "experts", "cast")
+
+
+def parts_of(operations: dict[str, OperationTime], blocks: Number, work: Work) -> dict[str, Passes]:
+    """Return the parts of the time of a layer: sums over its operations, and messages."""
     every = list(operations.values())
     found = {
         part: summed([one.time for one in every if one.operation.time == part])
-        for part in ("matmul", "attention", "elementwise", "experts")
+        for part in COMPUTE[:-1]
     }
     found["cast"] = summed([one.cast for one in every])
-    for part in ("context_comm", "expert_comm"):
-        found[part] = summed([one.message for one in every if one.operation.sent == part])
+    compute = summed([found[part] for part in COMPUTE])
     columns = [
         one.time
         for one in every
         if (matrix := one.operation.matrix) and one.operation.time == "matmul"
         if matrix.cut is not Cut.ROWS
     ]
-    return {**found, "tensor_comm": tensor_messages(found["matmul"], summed(columns), work)}
+    sent = tensor_messages(found["matmul"], summed(columns), work)
+    return {
+        **found,
+        "context_comm": context_exchange(work, found["attention"]),
+        "expert_comm": expert_exchange(work, compute),
+        "tensor_comm": scaled(blocks, sent),
+    }
 
 
-def _again(one: OperationTime, sent: Number) -> Number:
-    """Return the seconds in which an operation is computed and sent again."""
-    computed = times(one.operation.launched, one.time.forward) + one.cast.forward
-    return computed + one.message.forward + times(times(one.share, one.operation.halves), sent)
+def _again(one: OperationTime) -> Number:
+    """Return the seconds in which the forward pass of an operation is computed again."""
+    if one.operation.repeat is not None:
+        return 0.0
+    return one.time.forward + (one.cast.forward if one.operation.cast_again else 0.0)
 
 
 def tensor_messages(matmul: Passes, columns: Passes, work: Work) -> Passes:
@@ -222,7 +239,8 @@ def with_fsdp(work: Work, time: LayerTime, weights: MeanWeights) -> Sharded:
     group = placed(network, plan.data * plan.context, plan.tensor)
     dense, routed = weights
     held = dense / plan.tensor + routed
-    short = where((software.fused > 0.0) & (rates.low > 0.0), 1.0, 2.0)
+    eight = (software.fp8 > 0.0) & (software.fp4 == 0.0)  # 4-bit models gather 16 bits
+    short = where((software.fused > 0.0) & eight, 1.0, 2.0)
     parameters, gradients = held * short, held * rates.reduce_bytes
     collected, scattered = (gather(size, group, network) for size in (parameters, gradients))
     again = where(plan.zero_stage > 2.5, 1.0, 0.0)

@@ -60,7 +60,8 @@ def layers_divisible_but_ends(inputs: Any, *, pipeline: Any, interleave: Any) ->
     chunks are legal.
     """
     model = inputs.model
-    each, *lacks = alike_chunks(model.layers, model.mtp_layers, pipeline * interleave)
+    more = value_or(model.mtp_blocks, model.mtp_layers)
+    each, *lacks = alike_chunks(model.layers, more, pipeline * interleave)
     possible = (lacks[0] <= each) & (lacks[1] <= each)
     return possible & ((interleave == 1) | (lacks[0] <= 1))
 

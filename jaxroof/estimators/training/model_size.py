@@ -23,6 +23,7 @@ from jaxroof.estimators.training.layer.scores import (
 )
 from jaxroof.estimators.training.layer.sums import (
     Groups,
+    Kind,
     by_part,
     groups,
     last_layer,
@@ -57,6 +58,8 @@ class ModelSize:
         "1", "Parameters that one token meets, embedding and head included.", headline=True
     )
     parameters_attention: Number = _part("Matrices of attention.", "attention")
+    parameters_indexer: Number = _part("Indexers of sparse attention.", "indexers")
+    parameters_recurrent: Number = _part("Recurrent layers.", "recurrent layers")
     parameters_mlp: Number = _part("Matrices of dense MLPs.", "dense MLPs")
     parameters_experts: Number = _part("Matrices of routed experts.", "routed experts")
     parameters_shared_experts: Number = _part("Matrices of shared experts.", "shared experts")
@@ -83,7 +86,8 @@ def size(architecture: Architecture, recipe: Recipe) -> dict[str, Number]:
     """
     model = training_model(architecture, recipe)
     norm, table, of = norm_weights(model), model.vocabulary * model.hidden, groups(model)
-    parts = {f"parameters_{part}": held for part, (held, _) in by_part(of).items()}
+    parts = {"parameters_indexer": 0.0, "parameters_recurrent": 0.0}
+    parts |= {f"parameters_{part}": held for part, (held, _) in by_part(of).items()}
     parts["parameters_norms"] = parts["parameters_norms"] + norm
     parts |= {
         "parameters_embedding": table,
@@ -93,13 +97,14 @@ def size(architecture: Architecture, recipe: Recipe) -> dict[str, Number]:
         "parameters_extra": model.extra_parameters,
     }
     total = sum(parts.values())
-    layers, _, routing = of[-1]
-    expert = total_weights(routing.values()).routed / larger(model.experts, 1.0)
+    routed = next(group for group in of if group.kind is Kind.ROUTED)
+    expert = total_weights(routed.operations.values()).routed / larger(model.experts, 1.0)
+    unused = routed.layers * (model.experts - model.active_experts) * expert
     module = last_layer(model, of, lambda one: weights(one).all)
     joins = 2.0 * model.hidden * model.hidden
     return {
         "parameters": total,
-        "active_parameters": total - layers * (model.experts - model.active_experts) * expert,
+        "active_parameters": total - unused,
         **parts,
         "parameters_mtp": model.mtp_layers * (module + joins + 3.0 * norm),
     }

@@ -314,7 +314,7 @@ def stage_2021(
     return Stage2021(
         engine=engine,
         parameters=parameters,
-        layers=counted.layers.dense,
+        layers=counted.layers.leading,
         state=size.state,
         scores=plan.microbatch * sequence * sequence,
         momentary=momentary + matrix + sent,

@@ -52,6 +52,9 @@ class StageMemory:
         "activations", "Routed tokens and what is inside their experts."
     )
     activations_router: Number = _part("activations", "Scores and maps of the router.")
+    activations_recurrent: Number = _part("activations", "Inside recurrent layers.")
+    activations_indexer: Number = _part("activations", "Indexers of sparse attention.")
+    activations_expert_latents: Number = _part("activations", "Latents that experts work in.")
     activations_pending_weight_gradients: Number = _part(
         "activations", "Kept for weight gradients that are made later."
     )
@@ -67,6 +70,7 @@ class StageMemory:
     transient_head: Number = quantity("B", "Logits and their gradient.")
     transient_layer_backward: Number = quantity("B", "Backward pass of one layer.")
     transient_moe: Number = quantity("B", "End of the experts' forward pass.")
+    transient_mixer: Number = quantity("B", "States of recurrent layers, scores of indexers.")
     transient_embedding: Number = quantity("B", "Gradient of the embedding.")
     transient: Number = _part("peak_allocated", "Largest momentary term.")
     static: Number = _part("peak_allocated", "States and buffers.")

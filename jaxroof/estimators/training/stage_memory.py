@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxroof.estimators.training.inputs import PlannedStep
-from jaxroof.estimators.training.layer.operation import Sizes, total
+from jaxroof.estimators.training.layer.operation import Sizes, Weights, total, weights
 from jaxroof.estimators.training.layer.sums import (
     Groups,
+    Kinds,
     LayerBytes,
     LayerShapes,
     Shape,
@@ -20,9 +21,15 @@ from jaxroof.estimators.training.layer.sums import (
     activations,
     groups,
     layer_shapes,
+    last_layer,
     layer_weights,
+    leading_layers,
+    momentary,
     norm_weights,
+    of_largest_layer,
+    single_blocks,
     sizes,
+    total_weights,
 )
 from jaxroof.estimators.training.recipe import (
     CrossEntropy,
@@ -32,7 +39,7 @@ from jaxroof.estimators.training.recipe import (
     modules_of,
 )
 from jaxroof.estimators.training.report import StageMemory
-from jaxroof.estimators.training.stages import Kinds, StageLayers, layout_of, stage_layers
+from jaxroof.estimators.training.stages import StageLayers, layout_of, stage_layers
 from jaxroof.formulas.arithmetic import ceiling, larger, largest, smaller, stack, where
 from jaxroof.lazy_jax import namespace
 from jaxroof.records import Number, units
@@ -90,13 +97,14 @@ def stages(inputs: PlannedStep, recipe: TrainingRecipe) -> Stages:
     states, kept = state_ranks(inputs), inputs.buffers
     buffers = buffers_of(inputs, size, layer, shapes)
     resident = _resident(inputs, size, kinds, saved)
-    momentary = _momentary(inputs, recipe, size, kinds, saved, shapes)
+    of_mixers = momentary(inputs, recipe, size, of)
+    transient_of = _momentary(inputs, recipe, size, kinds, saved, shapes)
 
     def memory(stage: Number) -> StageMemory:
         counted = stage_layers(inputs, recipe, stage, spread)
         dense, expert = stage_parameters(inputs, counted, layer)
         static = {**_state_terms(inputs, states, dense, expert), **buffers(counted)}
-        acts, transients = resident(counted), momentary(counted)
+        acts, transients = resident(counted), {**transient_of(counted), "mixer": of_mixers}
         sums = {"static": total(static.values()), "activations": total(acts.values())}
         transient: Number = 0.0
         for value in transients.values():
@@ -104,7 +112,7 @@ def stages(inputs: PlannedStep, recipe: TrainingRecipe) -> Stages:
         peak = sums["static"] + sums["activations"] + transient
         reserved = peak * (1.0 + kept.fragmentation)
         return StageMemory(
-            layers=counted.layers.dense + counted.layers.routing,
+            layers=sum(counted.layers),
             parameters_dense=dense,
             parameters_expert=expert,
             **static,
@@ -134,11 +142,12 @@ def stages(inputs: PlannedStep, recipe: TrainingRecipe) -> Stages:
 class LayerParameters(NamedTuple):
     """Parameters of one layer of each kind and of the ends, on one rank before data sharding."""
 
-    dense: Number
-    routing: Number  # without routed experts
-    routed: Number
+    without: Kinds  # without routed experts
+    routed: Number  # experts of a layer that follows
+    largest: Kinds  # of the largest layer, experts included
     vocabulary: Number  # of the embedding, and of the head
-    after: Number  # of what follows the last layer
+    after: Number  # of what follows the last layer, without routed experts
+    after_routed: Number
 
 
 def layer_parameters(inputs: PlannedStep, recipe: TrainingRecipe, of: Groups) -> LayerParameters:
@@ -153,23 +162,31 @@ def layer_parameters(inputs: PlannedStep, recipe: TrainingRecipe, of: Groups) ->
     embedding, unless the rank has it anyway.
     """
     model, plan = inputs.model, inputs.plan
-    of_dense, of_routing = layer_weights(of)
-    dense = of_dense.sharded / plan.tensor + of_dense.replicated
-    routing = of_routing.sharded / plan.tensor + of_routing.replicated
+    ranks = plan.expert * plan.expert_tensor
+
+    def on_rank(held: Weights) -> Number:
+        return held.sharded / plan.tensor + held.replicated
+
+    leading, following = layer_weights(of)
+    every = [total_weights(group.operations.values()) for group in of]
+    amounts = [on_rank(held) + held.routed / ranks for held in every]
     vocabulary = padded_vocabulary(inputs) * model.hidden / plan.tensor
-    last, norm = where(model.experts > 0.0, routing, dense), norm_weights(model)
+    norm = norm_weights(model)
+    last = last_layer(model, of, lambda one: on_rank(weights(one)))
     alone = plan.pipeline == 1.0
     here = alone | (recipe.schedule is Schedule.DUALPIPE)
     joined = 2.0 * model.hidden * model.hidden / plan.tensor
     modules = model.mtp_layers * (last + joined + 3.0 * norm)
     copy = where(here, 0.0, smaller(model.mtp_layers, 1.0)) * vocabulary
     head = where((model.tied > 0.0) & alone, 0.0, vocabulary)
+    experts = last_layer(model, of, lambda one: weights(one).routed)
     return LayerParameters(
-        dense=dense,
-        routing=routing,
-        routed=of_routing.routed / (plan.expert * plan.expert_tensor),
+        without=Kinds(on_rank(leading), on_rank(following)),
+        routed=following.routed / ranks,
+        largest=of_largest_layer(of, amounts, single_blocks(of)),
         vocabulary=vocabulary,
         after=head + norm + modules + copy,
+        after_routed=model.mtp_layers * experts / ranks,
     )
 
 
@@ -189,9 +206,9 @@ def stage_parameters(
     """Return the parameters of a stage: dense ones and those of routed experts."""
     model = inputs.model
     embedding = layer.vocabulary + model.positions * model.hidden
-    layers = layer.dense * stage.layers.dense + layer.routing * stage.layers.routing
+    layers = layer.without.over(stage.layers)
     dense = layers + embedding * stage.first + layer.after * stage.last
-    return dense, layer.routed * stage.predicting.routing
+    return dense, layer.routed * stage.layers.following + layer.after_routed * stage.last
 
 
 PARTS = ("dense", "expert")  # of the parameters: without routed experts, and those
@@ -246,7 +263,7 @@ def _resident(
     """
     model, acts = inputs.model, inputs.activations
     share = 1.0 - acts.offload_activations
-    last = where(model.experts > 0.0, saved.routing, saved.dense)
+    last = where(model.experts > 0.0, saved.following, saved.leading)
     heads = 6.0 * acts.activation_bytes * size.tokens * model.hidden / size.shards
     embedding = 8.0 * size.tokens + acts.hidden_dropout * size.tokens * model.hidden / size.shards
     prediction = model.mtp_layers * (last + heads)
@@ -290,20 +307,20 @@ def distinct_matrices(matrices: Sequence[Shape], others: Sequence[Shape] = ()) -
 
 def _placeholders(inputs: PlannedStep, matrices: LayerShapes) -> Callable[[StageLayers], Number]:
     """Return the elements of the different shapes of a stage's matrices."""
-    attention, dense, routing = matrices
+    mixers, leading, following = matrices
     head: list[Shape] = [(padded_vocabulary(inputs) / inputs.plan.tensor, inputs.model.hidden, 1.0)]
-    of_every, of_dense = distinct_matrices(attention), distinct_matrices(dense, attention)
-    of_routing = distinct_matrices(routing, attention)
-    beside_dense = distinct_matrices(routing, [*attention, *dense])
-    of_head: Any = distinct_matrices(head, attention)
-    head_is_dense, head_is_routing = (distinct_matrices(head, o) == 0.0 for o in (dense, routing))
+    of_every, of_leading = distinct_matrices(mixers), distinct_matrices(leading, mixers)
+    of_following = distinct_matrices(following, mixers)
+    beside_leading = distinct_matrices(following, [*mixers, *leading])
+    of_head: Any = distinct_matrices(head, mixers)
+    head_leads, head_follows = (distinct_matrices(head, o) == 0.0 for o in (leading, following))
 
     def of_stage(stage: StageLayers) -> Number:
-        has_dense, has_routing = (number > 0.0 for number in stage.predicting)
-        counted = (has_dense & head_is_dense) | (has_routing & head_is_routing)
-        more = where(has_routing, where(has_dense, beside_dense, of_routing), 0.0)
+        leads, follows = (number > 0.0 for number in stage.predicting)
+        counted = (leads & head_leads) | (follows & head_follows)
+        more = where(follows, where(leads, beside_leading, of_following), 0.0)
         ends = where((stage.last > 0.0) & ~counted, of_head, 0.0)
-        return of_every + where(has_dense, of_dense, 0.0) + more + ends
+        return of_every + where(leads, of_leading, 0.0) + more + ends
 
     return of_stage
 
@@ -320,9 +337,9 @@ def buffers_of(
     """
     model, plan, states, kept = inputs.model, inputs.plan, inputs.states, inputs.buffers
     beta = inputs.activations.activation_bytes
-    routing = where(model.experts > 0.0, layer.routing + layer.routed, 0.0)
-    leading = (model.experts == 0.0) | (model.first_dense_layers > 0.0)
-    unit = larger(where(leading, layer.dense, 0.0), routing)  # the largest layer
+    leading = leading_layers(model)
+    there = Kinds(leading, model.layers - leading)
+    unit = layer.largest.largest(there)
     sharded = plan.zero_stage >= 3.0
     weights = beta * (larger(unit, layer.vocabulary) + states.prefetch * unit)
     width = where(model.latent > 0.0, model.rope_size, model.head_size)
@@ -336,7 +353,7 @@ def buffers_of(
     elements = _placeholders(inputs, matrices)
 
     def of_stage(stage: StageLayers) -> Terms:
-        grouped = where(stage.predicting.routing > 0.0, kept.grouped_workspace, 0.0)
+        grouped = where(stage.predicting.following > 0.0, kept.grouped_workspace, 0.0)
         return {
             **every,
             "gradient_placeholders": kept.gradient_placeholders * beta * elements(stage),
@@ -387,7 +404,7 @@ def _momentary(
         return {
             "head": logits * stage.last,
             "layer_backward": layer.largest(stage.predicting) + temporary,
-            "moe": where(stage.predicting.routing > 0.0, experts, 0.0),
+            "moe": where(stage.predicting.following > 0.0, experts, 0.0),
             "embedding": embedding * stage.first,
         }
 
@@ -418,9 +435,12 @@ def backward(inputs: PlannedStep, size: Sizes, kinds: tuple[LayerBytes, LayerByt
     inner = beta * size.tokens * model.feedforward / inputs.plan.tensor
     gathered = where(size.shards > 1.0, size.state, 0.0)
     ends = larger(gathered + inner, gathered + size.state - inner)
-    dense = size.state / size.shards + larger((1.0 + model.gated) * inner, ends)
-    routing = size.state / size.shards + 2.0 * beta * size.routed * model.hidden
-    return Kinds(dense + kinds[0].again, routing + kinds[1].again)
+    dense = larger((1.0 + model.gated) * inner, ends)
+    routing = 2.0 * beta * size.routed * model.hidden
+    follows = model.dense_layers > leading_layers(model)  # some of them with a dense MLP
+    state = size.state / size.shards
+    both = larger(where(follows, dense, 0.0), routing)
+    return Kinds(state + dense + kinds[0].again, state + both + kinds[1].again)
 
 
 def matrix_gradients(inputs: PlannedStep, matrices: LayerShapes) -> Kinds:
@@ -429,11 +449,11 @@ def matrix_gradients(inputs: PlannedStep, matrices: LayerShapes) -> Kinds:
 
     def of_layer(others: list[Shape]) -> Number:
         most: Number = 0.0
-        for rows, columns, present in [*matrices.attention, *others]:
+        for rows, columns, present in [*matrices.mixers, *others]:
             most = larger(most, where(present > 0.0, rows * columns, 0.0))
         return beta * most
 
-    return Kinds(of_layer(matrices.dense), of_layer(matrices.routing))
+    return Kinds(of_layer(matrices.leading), of_layer(matrices.following))
 
 
 # ---- The fullest stage --------------------------------------------------------------------------

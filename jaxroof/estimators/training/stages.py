@@ -6,35 +6,11 @@ Source: docs/models/parameters_flops_memory.md, sections 4.3 and 4.6.
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from jaxroof.catalog.architecture import Architecture
 from jaxroof.estimators.training.inputs import PlannedStep
-from jaxroof.estimators.training.layer.operation import plus, times
+from jaxroof.estimators.training.layer.sums import Kinds, leading_layers
 from jaxroof.estimators.training.recipe import LayerDivision, Schedule, Split, TrainingRecipe
 from jaxroof.formulas.arithmetic import ceiling, larger, smaller, where, whole
 from jaxroof.records import Number
-
-
-class Kinds(NamedTuple):
-    """A number for dense layers and one for routing layers."""
-
-    dense: Number
-    routing: Number
-
-    def times(self, factor: Number) -> "Kinds":
-        """Return both numbers, each times a factor."""
-        return Kinds(*(one * factor for one in self))
-
-    def plus(self, other: "Kinds") -> "Kinds":
-        """Return the sums with other numbers, kind by kind."""
-        return Kinds(*(one + more for one, more in zip(self, other, strict=True)))
-
-    def over(self, layers: "Kinds") -> Number:
-        """Return the sum over layers of what one of each kind has."""
-        return plus(times(layers.dense, self.dense), times(layers.routing, self.routing))
-
-    def largest(self, layers: "Kinds") -> Number:
-        """Return the larger of what the kinds of layer that there are take."""
-        return larger(*(where(n > 0.0, one, 0.0) for n, one in zip(layers, self, strict=True)))
 
 
 class StageLayers(NamedTuple):
@@ -98,11 +74,6 @@ def _divides(chunks: Number, layers: Number) -> Any:
     return layers - whole(layers, chunks) * chunks == 0.0
 
 
-def _leading(model: Architecture) -> Number:
-    """Return how many layers lead the model that do not route."""
-    return where(model.experts > 0.0, model.first_dense_layers, model.layers)
-
-
 def layout_of(inputs: PlannedStep, recipe: TrainingRecipe) -> Layout:
     """Return how layers are spread over chunks: as even as can be, or alike but for both ends.
 
@@ -110,7 +81,8 @@ def layout_of(inputs: PlannedStep, recipe: TrainingRecipe) -> Layout:
     n-1, 0, since embedding and loss make the ends the fullest.
     """
     model, chunks = inputs.model, inputs.plan.pipeline * inputs.plan.interleave
-    return _layout(model.layers, model.mtp_layers, chunks, _leading(model), recipe.layer_division)
+    leading = leading_layers(model)
+    return _layout(model.layers, model.mtp_blocks, chunks, leading, recipe.layer_division)
 
 
 def _layout(
@@ -242,7 +214,7 @@ def _of_split(
 ) -> tuple[Kinds, Kinds, Kinds]:
     """Return the same for a split of layers that is given, chunk by chunk."""
     before = tuple(sum(split[:place]) for place in range(len(split)))
-    plan, leading = inputs.plan, _leading(inputs.model)
+    plan, leading = inputs.plan, leading_layers(inputs.model)
 
     def kinds(virtual: Number) -> Kinds:
         layers = _at(split, virtual)

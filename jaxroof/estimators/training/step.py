@@ -189,7 +189,7 @@ def least_time(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerPa
     end = outer * work + heavier
     stages = plan.pipeline
     slow = where(stages > 2.0, larger(end, inner * work), end)
-    slow = where((stages == 1.0) | (model.kv_rank > 0.0), every / stages, slow)
+    slow = where((stages == 1.0) | (model.latent > 0.0), every / stages, slow)
     chips = plan.data * plan.tensor * plan.context
     filled = 0.0 if recipe.schedule in SHORTER else 1.0 / plan.interleave
     passes = (plan.microbatches - filled) * slow + filled * every
@@ -208,7 +208,8 @@ def times(asked: PlannedStep, time: StepTime) -> dict[str, Number]:
     part, stages = time.layer, time.stages
     messages = part.tensor_comm + part.context_comm + part.expert_comm
     stage = {
-        "time_compute": each * (layers * (part.matmul + part.attention + part.experts) + ends),
+        "time_compute": each
+        * (layers * (part.matmul + part.attention + part.recurrent + part.experts) + ends),
         "time_memory": each * layers * (part.elementwise + part.cast),
         "time_recompute": each * layers * part.recompute,
         "time_tensor": each * layers * messages,

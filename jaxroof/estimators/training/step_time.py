@@ -289,8 +289,8 @@ def stage_layers(model: TrainingModel, plan: TrainingPlan) -> tuple[Number, Numb
 
     Assumes: the first and the last stage have as many, half of what both have.
     """
-    layers, stages = model.layers + model.mtp_layers, plan.pipeline
-    found = alike_chunks(model.layers, model.mtp_layers, stages * plan.interleave)
+    layers, stages = model.layers + model.mtp_blocks, plan.pipeline
+    found = alike_chunks(model.layers, model.mtp_blocks, stages * plan.interleave)
     each = layers / stages
     middle = plan.interleave * found.each
     outer = (layers - (stages - 2.0) * middle) / 2.0

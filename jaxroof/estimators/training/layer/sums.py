@@ -1,13 +1,15 @@
 """The layers of a model as kinds of layer, and sums over the operations of each.
 
-A model's layers are groups of operations, each with the number of layers that have it: attention,
-norms and residuals in all of them, an MLP in those that do not route, experts in those that do.
+A model's layers are groups of operations, each with the number of layers that have it: attention
+or a recurrence, an MLP or experts, and norms and residuals about each of these.
 Source: docs/models/parameters_flops_memory.md, sections 1 to 3, 4.5 and 4.6.
 """
 
-from collections.abc import Callable, Iterable
+import enum
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from jaxroof.catalog.architecture import Architecture
 from jaxroof.estimators.training.inputs import (
     PlannedStep,
     StageInputs,
@@ -16,7 +18,7 @@ from jaxroof.estimators.training.inputs import (
     planned,
 )
 from jaxroof.estimators.training.layer.attention import attention, rotation
-from jaxroof.estimators.training.layer.mlp import dense_mlp, routed_mlp
+from jaxroof.estimators.training.layer.mlp import activation, dense_mlp, routed_mlp
 from jaxroof.estimators.training.layer.operation import (
     Kept,
     Operation,
@@ -26,6 +28,7 @@ from jaxroof.estimators.training.layer.operation import (
     Sizes,
     Weights,
     Work,
+    known,
     on_rank,
     plus,
     products,
@@ -33,35 +36,134 @@ from jaxroof.estimators.training.layer.operation import (
     total,
     weights,
 )
+from jaxroof.estimators.training.layer.recurrent import recurrence
 from jaxroof.estimators.training.rates import stream
 from jaxroof.estimators.training.recipe import Module, TrainingRecipe, modules_of
-from jaxroof.formulas.arithmetic import ceiling, larger, where
+from jaxroof.formulas.arithmetic import ceiling, larger, smaller, where
 from jaxroof.records import Number
 
 
-class Group(NamedTuple):
-    """Operations that the same layers have, and how many of the model's layers those are."""
+class Kind(enum.Enum):
+    """What the operations of a group are to a layer."""
 
-    layers: Number
+    EVERY = "every"  # every layer has them
+    BLOCKS = "blocks"  # a mixer or an MLP has half of them
+    MIXER = "mixer"
+    DENSE = "dense"  # an MLP that does not route
+    ROUTED = "routed"
+
+
+class Kinds(NamedTuple):
+    """A number for layers that lead without routing, and one for those that follow."""
+
+    leading: Number
+    following: Number
+
+    def times(self, factor: Number) -> "Kinds":
+        """Return both numbers, each times a factor."""
+        return Kinds(*(one * factor for one in self))
+
+    def plus(self, other: "Kinds") -> "Kinds":
+        """Return the sums with other numbers, kind by kind."""
+        return Kinds(*(one + more for one, more in zip(self, other, strict=True)))
+
+    def over(self, layers: "Kinds") -> Number:
+        """Return the sum over layers of what one of each kind has."""
+        return plus(times(layers.leading, self.leading), times(layers.following, self.following))
+
+    def largest(self, layers: "Kinds") -> Number:
+        """Return the larger of what the kinds of layer that there are take."""
+        return larger(*(where(n > 0.0, one, 0.0) for n, one in zip(layers, self, strict=True)))
+
+
+class Group(NamedTuple):
+    """Operations that the same layers have, and how many layers those are.
+
+    Layers that lead a model without routing are told from those that follow; a layer of either is
+    the mean of such layers.
+    """
+
+    kind: Kind
+    layers: Number  # of the model
     share: Number  # of the model's layers
+    leading: Number  # of a layer that leads, how much it has of the group
+    following: Number  # of a layer that follows
     operations: Operations
 
 
-Groups = tuple[Group, Group, Group]  # of every layer, those that do not route, those that do
+Groups = list[Group]
 
 
 def groups(model: TrainingModel) -> Groups:
-    """Return the operations of every layer, of those that do not route, and of those that do."""
-    dense = where(model.experts > 0.0, model.first_dense_layers, model.layers)
-    every = norms(model) | attention(model) | rotation(model) | residuals(model)
-    return (
-        Group(model.layers, 1.0, every),
-        Group(dense, dense / model.layers, dense_mlp(model)),
-        Group(model.layers - dense, 1.0 - dense / model.layers, routed_mlp(model)),
-    )
+    """Return the operations of a model's layers: of all, about blocks, of mixers, and of MLPs.
+
+    A block is a mixer or an MLP with its norm and residual: beta = (mixers + MLPs) / 2 L is 1 for
+    layers of both, 1/2 for a block a layer.
+
+    Assumes: mixers, and MLPs and experts behind the leading layers, are spread evenly.
+    Source: docs/models/layers_2026.md, section 1.
+    """
+    layers, leading = model.layers, leading_layers(model)
+    ahead, behind = larger(leading, 1.0), larger(layers - leading, 1.0)
+    led = smaller(model.dense_layers, leading)
+    mixers = [
+        Group(Kind.MIXER, number, number / layers, number / layers, number / layers, operations)
+        for _, number, operations in (*attention(model), *recurrence(model))
+    ]
+    dense, routed = model.dense_layers, model.routed_layers
+    mlps = [
+        Group(
+            Kind.DENSE, dense, dense / layers, led / ahead, (dense - led) / behind, dense_mlp(model)
+        ),
+        Group(Kind.ROUTED, routed, routed / layers, 0.0, routed / behind, routed_mlp(model)),
+    ]
+    counted = zip(*((g.layers, g.share, g.leading, g.following) for g in (*mixers, *mlps)))
+    blocks = (total(numbers) / 2.0 for numbers in counted)
+    return [
+        Group(Kind.EVERY, layers, 1.0, 1.0, 1.0, rotation(model) | activation(model)),
+        Group(Kind.BLOCKS, *blocks, norms(model) | residuals(model)),
+        *mixers,
+        *mlps,
+    ]
 
 
-# ---- Norms and residuals, which every layer has -------------------------------------------------
+def leading_layers(model: Architecture) -> Number:
+    """Return how many layers lead the model that do not route."""
+    return where(model.experts > 0.0, model.first_dense_layers, model.layers)
+
+
+def of_largest_layer(of: Groups, amounts: Sequence[Number], single: Number) -> Kinds:
+    """Return what the largest layer has that leads and that follows, of amounts a group.
+
+    Arguments: ``single`` is above 0 where a layer is one block, a mixer or an MLP.
+    """
+    return Kinds(*(_largest(of, amounts, single, mix) for mix in ("leading", "following")))
+
+
+def _largest(of: Groups, amounts: Sequence[Number], single: Number, mix: str) -> Number:
+    mixer: Number = 0.0
+    mlp: Number = 0.0
+    found: Number = 0.0
+    for group, amount in zip(of, amounts, strict=True):
+        share = getattr(group, mix)
+        if group.kind in (Kind.EVERY, Kind.BLOCKS):
+            found = plus(found, times(share, amount))
+            continue
+        there = where(share > 0.0, amount, 0.0)
+        if group.kind is Kind.MIXER:
+            mixer = larger(mixer, there)
+        else:
+            mlp = larger(mlp, there)
+    return found + where(single > 0.0, larger(mixer, mlp), mixer + mlp)
+
+
+def single_blocks(of: Groups) -> Number:
+    """Return 1 where a layer is one block, a mixer or an MLP, else 0."""
+    blocks = next(group.share for group in of if group.kind is Kind.BLOCKS)
+    return where(blocks < 0.75, 1.0, 0.0)
+
+
+# ---- Norms and residuals of two blocks ----------------------------------------------------------
 
 
 def norms(model: TrainingModel) -> Operations:
@@ -96,7 +198,6 @@ def residuals(model: TrainingModel) -> Operations:
         "residuals": Operation(
             time="elementwise",
             kernel=_residuals,
-            launched=0.0,
             saved=(Saved("dropout_masks", _dropout_masks),),
         ),
     }
@@ -148,25 +249,52 @@ def total_weights(operations: Iterable[Operation]) -> Weights:
 def by_part(of: Groups) -> dict[str, tuple[Number, Number]]:
     """Return the parameters and the multiply-adds of a token in all layers, part by part."""
     found: dict[str, tuple[Number, Number]] = {}
-    for layers, _, operations in of:
+    for _, layers, *_, operations in of:
         for one in (one for one in operations.values() if one.part):
             held, met = found.get(one.part, (0.0, 0.0))
             found[one.part] = (held + layers * weights(one).all, met + layers * products(one))
     return found
 
 
-def layer_weights(layers: Groups) -> tuple[Weights, Weights]:
-    """Return the parameters of a layer that does not route, and of one that does."""
-    every, dense, routing = (total_weights(group.operations.values()) for group in layers)
-    return Weights(*map(plus, every, dense)), Weights(*map(plus, every, routing))
+def layer_weights(of: Groups) -> tuple[Weights, Weights]:
+    """Return the parameters of a layer that leads, and of one that follows."""
+    held = [total_weights(group.operations.values()) for group in of]
+
+    def mixed(shares: list[Number]) -> Weights:
+        each = ((times(n, one) for one in amounts) for n, amounts in zip(shares, held, strict=True))
+        return Weights(*map(total, zip(*each, strict=True)))
+
+    return mixed([group.leading for group in of]), mixed([group.following for group in of])
 
 
-def last_layer(
-    model: TrainingModel, layers: Groups, amount: Callable[[Operation], Number]
-) -> Number:
-    """Return an amount of a layer of the last kind, summed over operations: routing, if any."""
-    every, dense, routing = (total(map(amount, group.operations.values())) for group in layers)
-    return plus(every, where(model.experts > 0.0, routing, dense))
+def last_layer(model: TrainingModel, of: Groups, amount: Callable[[Operation], Number]) -> Number:
+    """Return an amount of a module's layer: full attention without sinks, experts if there are any.
+
+    Its indexer is its own.
+    """
+    routes = model.experts > 0.0
+    found: Number = 0.0
+    mixers = 0
+    for group in of:
+        every = [_of_module(name, one) for name, one in group.operations.items()]
+        here = total(amount(one) for one in every)
+        if group.kind is Kind.DENSE:
+            here = where(routes, 0.0, here)
+        if group.kind is Kind.ROUTED:
+            here = where(routes, here, 0.0)
+        if group.kind is Kind.MIXER:
+            mixers += 1
+        if mixers < 2 or group.kind is not Kind.MIXER:  # the first mixers are the full layers
+            found = plus(found, here)
+    return found
+
+
+def _of_module(name: str, one: Operation) -> Operation:
+    if name == "sinks":
+        return Operation()
+    if name.startswith("indexer"):
+        return one._replace(share=where(one.share > 0.0, 1.0, 0.0))
+    return one
 
 
 def norm_weights(model: TrainingModel) -> Number:
@@ -180,16 +308,18 @@ MeanWeights = tuple[Number, Number]  # parameters without and of experts
 def mean_weights(model: TrainingModel, plan: TrainingPlan) -> MeanWeights:
     """Return the parameters of an average layer that its time reads: without and of experts.
 
-    The matrices of all tensor ranks and 2 h of norms; those of the routed experts of one rank.
+    The matrices of all tensor ranks and 2 h of the norms of two blocks; those of the routed experts
+    of one rank.
 
-    Source: docs/models/training_step_today.md, sections 4 and 11.
+    Source: docs/models/layers_2026.md, section 4.
     """
-    dense: Number = 2.0 * model.hidden
+    dense: Number = 0.0
     routed: Number = 0.0
-    for _, share, operations in groups(model):
+    for kind, _, share, *_, operations in groups(model):
         matrices = total_weights(o._replace(vectors=Weights()) for o in operations.values())
-        dense = plus(dense, times(share, plus(matrices.sharded, matrices.replicated)))
-        routed = plus(routed, times(share, matrices.routed))
+        norms = 2.0 * model.hidden if kind is Kind.BLOCKS else 0.0
+        held = plus(plus(matrices.sharded, matrices.replicated), norms)
+        dense, routed = plus(dense, times(share, held)), plus(routed, times(share, matrices.routed))
     return dense, routed / (plan.expert * plan.expert_tensor)
 
 
@@ -199,22 +329,30 @@ Shape = tuple[Number, Number, Number]  # rows, columns, whether the layer has it
 class LayerShapes(NamedTuple):
     """The shapes of a layer's matrices on a rank; one stands for all experts.
 
-    The router is not among them: its gradient has no placeholder.
+    A router, whose gradient is summed apart, has no placeholder.
     """
 
-    attention: list[Shape]
-    dense: list[Shape]  # of an MLP
-    routing: list[Shape]  # of an expert and of the shared ones
+    mixers: list[Shape]
+    leading: list[Shape]  # of an MLP
+    following: list[Shape]  # of an expert and of the shared ones, and of an MLP among them
 
 
-def layer_shapes(layers: Groups, plan: TrainingPlan) -> LayerShapes:
+def layer_shapes(of: Groups, plan: TrainingPlan) -> LayerShapes:
     """Return the shapes of a layer's matrices on a rank."""
-    return LayerShapes(*(_shapes(group.operations, plan) for group in layers))
+    found = LayerShapes([], [], [])
+    for group in of:
+        if group.kind is Kind.MIXER:
+            found.mixers.extend(_shapes(group.operations, plan, group.share))
+        elif group.kind is Kind.DENSE:
+            found.leading.extend(_shapes(group.operations, plan, group.leading))
+        if group.kind in (Kind.DENSE, Kind.ROUTED):
+            found.following.extend(_shapes(group.operations, plan, group.following))
+    return found
 
 
-def _shapes(operations: Operations, plan: TrainingPlan) -> list[Shape]:
-    found = [(o.matrix, o.share) for o in operations.values() if o.part != "router"]
-    return [(*on_rank(matrix, plan), share) for matrix, share in found if matrix is not None]
+def _shapes(operations: Operations, plan: TrainingPlan, share: Number) -> list[Shape]:
+    found = [(o.matrix, times(share, o.share)) for o in operations.values() if o.part != "router"]
+    return [(*on_rank(matrix, plan), there) for matrix, there in found if matrix is not None]
 
 
 # ---- Saved bytes --------------------------------------------------------------------------------
@@ -225,14 +363,9 @@ Terms = dict[str, Number]  # bytes of each term
 class LayerBytes(NamedTuple):
     """Bytes of the activations of one layer and microbatch."""
 
-    every: Terms  # without recomputation
     saved: Terms  # for the backward pass
     waiting: Number  # kept until weight gradients are made
-
-    @property
-    def again(self) -> Number:
-        """Return the bytes that the backward pass computes again."""
-        return total(self.every.values()) - total(self.saved.values())
+    again: Number  # computed again by the backward pass, of the largest such layer
 
 
 def sizes(inputs: PlannedStep) -> Sizes:
@@ -268,32 +401,62 @@ def _routed_tokens(inputs: PlannedStep) -> Number:
 def activations(
     inputs: PlannedStep, recipe: TrainingRecipe, size: Sizes, of: Groups
 ) -> tuple[LayerBytes, LayerBytes]:
-    """Return the activations of a layer that does not route, and of one that does.
+    """Return the activations of a layer that leads, and of one that follows.
 
     Until weight gradients are made, a layer keeps what its matrices read, and output gradients as
     large as two hidden states.
     """
     kept, modules = Kept(inputs, recipe, size), modules_of(recipe)
-    every, dense, routing = ([*_saved(group.operations, kept)] for group in of)
+    each = [[*_saved(group.operations, kept)] for group in of]
+    whole = [_terms(saved) for saved in each]
+    some = [_terms(saved, modules) for saved in each]
+    read = [_terms(one for one in saved if one[0].read) for saved in each]
     state, level = size.state / size.shards, inputs.plan.recompute
+    single = single_blocks(of)
+    sums = [total(terms.values()) for terms in whole]
+    freed = [all_ - total(terms.values()) for all_, terms in zip(sums, some, strict=True)]
+    every, parts = (of_largest_layer(of, amounts, single) for amounts in (sums, freed))
 
-    def of_layer(layer: list[tuple[Saved, Number]]) -> LayerBytes:
-        whole, some = _terms(layer), _terms(layer, modules)
-        full = {**dict.fromkeys(whole, 0.0), "norm_inputs": state}
+    def of_layer(mix: str) -> LayerBytes:
+        shares = [getattr(group, mix) for group in of]
+        terms, kept_terms = _mixed(shares, whole), _mixed(shares, some)
+        full = {**dict.fromkeys(terms, 0.0), "norm_inputs": state}
         saved = {
-            name: where(level >= 2.0, full[name], where(level >= 1.0, some[name], value))
-            for name, value in whole.items()
+            name: where(level >= 2.0, full[name], where(level >= 1.0, kept_terms[name], value))
+            for name, value in terms.items()
         }
-        read = _terms(one for one in layer if one[0].read)
-        return LayerBytes(whole, saved, total(read.values()) + 2.0 * state)
+        more = where(level >= 1.0, getattr(parts, mix), 0.0)
+        again = where(level >= 2.0, getattr(every, mix) - state, more)
+        return LayerBytes(saved, total(_mixed(shares, read).values()) + 2.0 * state, again)
 
-    return of_layer([*every, *dense]), of_layer([*every, *routing])
+    return of_layer("leading"), of_layer("following")
+
+
+def momentary(inputs: PlannedStep, recipe: TrainingRecipe, size: Sizes, of: Groups) -> Number:
+    """Return the largest bytes of an operation while it runs, beside what it saves."""
+    kept = Kept(inputs, recipe, size)
+    most: Number = 0.0
+    for group in of:
+        for one in (one for one in group.operations.values() if one.momentary is not None):
+            there = times(group.share, one.share)
+            if not known(there, 0.0):
+                most = larger(most, where(there > 0.0, one.momentary(kept), 0.0))
+    return most
+
+
+def _mixed(shares: list[Number], terms: list[Terms]) -> Terms:
+    found: Terms = {}
+    for share, some in zip(shares, terms, strict=True):
+        for name, value in some.items():
+            found[name] = plus(found.get(name, 0.0), times(share, value))
+    return found
 
 
 def _saved(operations: Operations, kept: Kept) -> Iterable[tuple[Saved, Number]]:
     for operation in operations.values():
-        for one in operation.saved:
-            yield one, times(operation.share, one.bytes(kept))
+        if not known(operation.share, 0.0):
+            for one in operation.saved:
+                yield one, times(operation.share, one.bytes(kept))
 
 
 def _terms(
