@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxroof.estimators.training.inputs import PlannedStep
+from jaxroof.estimators.training.layer.mlp import expert_width
 from jaxroof.estimators.training.layer.operation import Sizes, Weights, total, weights
 from jaxroof.estimators.training.layer.sums import (
     Groups,
@@ -389,7 +390,8 @@ def _momentary(
     layers, whose activations are gone.
     """
     acts, plan, hidden = inputs.activations, inputs.plan, inputs.model.hidden
-    exchange = acts.routed_copies * (acts.activation_bytes * size.routed * hidden)
+    routed = acts.activation_bytes * size.routed * expert_width(inputs.model)
+    exchange = acts.routed_copies * routed
     exchange = exchange + 2.0 * size.state / size.shards
     repeated = plan.recompute >= (1.0 if Module.EXPERTS in modules_of(recipe) else 2.0)
     experts = exchange + where(repeated, kinds[1].again, 0.0)
@@ -436,7 +438,7 @@ def backward(inputs: PlannedStep, size: Sizes, kinds: tuple[LayerBytes, LayerByt
     gathered = where(size.shards > 1.0, size.state, 0.0)
     ends = larger(gathered + inner, gathered + size.state - inner)
     dense = larger((1.0 + model.gated) * inner, ends)
-    routing = 2.0 * beta * size.routed * model.hidden
+    routing = 2.0 * beta * size.routed * expert_width(model)
     follows = model.dense_layers > leading_layers(model)  # some of them with a dense MLP
     state = size.state / size.shards
     both = larger(where(follows, dense, 0.0), routing)
