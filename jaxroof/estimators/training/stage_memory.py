@@ -81,6 +81,7 @@ class Stages(NamedTuple):
     host: Callable[[Number], Number]
 
 
+NO_ACTIVATIONS = {name: 0.0 for name in units(StageMemory) if name.startswith("activations_")}
 OfStage = Callable[[StageLayers], Terms]  # terms of a stage; what all stages share is known
 
 
@@ -117,7 +118,7 @@ def stages(inputs: PlannedStep, recipe: TrainingRecipe) -> Stages:
             parameters_dense=dense,
             parameters_expert=expert,
             **static,
-            **{f"activations_{name}": value for name, value in acts.items()},
+            **NO_ACTIVATIONS | {f"activations_{name}": value for name, value in acts.items()},
             **{f"transient_{name}": value for name, value in transients.items()},
             **sums,
             transient=transient,

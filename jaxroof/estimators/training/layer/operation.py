@@ -257,4 +257,4 @@ def scaled(share: Number, passes: Passes) -> Passes:
 
 def summed(passes: list[Passes]) -> Passes:
     """Return the sums of some passes."""
-    return Passes(*map(total, zip(*passes, strict=True)))
+    return Passes(*map(total, zip(*passes, strict=True))) if passes else Passes(0.0, 0.0)
