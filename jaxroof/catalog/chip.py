@@ -84,8 +84,11 @@ class SharedConstants:
     expert_rows: Number = quantity(
         "1", "Rows that one expert's begin, end and last tile are worth.", default=356.0
     )
+    all_to_all: Number = quantity(
+        "1", "Rate of an all-to-all of context ranks against that of a ring.", default=1.03
+    )
     scatter_rate: Number = quantity(
-        "1", "Rate of an all-to-all against that of a ring.", default=1.36
+        "1", "Rate of a plain exchange of tokens of experts against that of a ring.", default=1.36
     )
     permute: Number = quantity(
         "B", "Bytes a routed number for its permutation and return.", default=55.1

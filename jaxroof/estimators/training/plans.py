@@ -13,7 +13,7 @@ import numpy as np
 
 from jaxroof.estimator import Candidates, reads
 from jaxroof.estimators.legality import ONE, Columns, Filter, cross, divisors, rows_where
-from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan, planned
+from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan, layers_by_part, planned
 from jaxroof.estimators.training.interval import half_width_within_source
 from jaxroof.estimators.training.legality import broken_rule, broken_words, rules
 from jaxroof.estimators.training.recipe import EXCHANGES, Schedule, TrainingRecipe, exchange_of
@@ -86,6 +86,7 @@ def rule_inputs(inputs: TrainingInputs, gpus: int | None) -> Any:
     """Return what the rules read of the inputs, as whole numbers; any cluster without ``gpus``."""
     inputs = with_named_absences(inputs)
     model = {name: int(getattr(inputs.model, name)) for name in COUNTS}
+    model["mtp_blocks"] = int(layers_by_part(inputs.model)["mtp_blocks"])
     return types.SimpleNamespace(
         model=types.SimpleNamespace(**model),
         gpus=gpus,

@@ -275,7 +275,7 @@ def exchange(work: Work, core: Passes) -> Passes:
 
     def exchanged(width: Number) -> Number:
         sizes = (2.0 * tokens * width / plan.tensor,) * len(network.tiers)
-        return all_to_all(sizes, group, network, constants.scatter_rate)
+        return all_to_all(sizes, group, network, constants.all_to_all)
 
     output = mean_width(model, lambda shape: shape.heads * shape.value)
     queries = mean_width(model, lambda shape: shape.heads * shape.query)

@@ -117,8 +117,10 @@ def groups(model: TrainingModel) -> Groups:
         ),
         Group(Kind.ROUTED, routed, routed / layers, 0.0, routed / behind, routed_mlp(model)),
     ]
-    counted = zip(*((g.layers, g.share, g.leading, g.following) for g in (*mixers, *mlps)))
-    blocks = (total(numbers) / 2.0 for numbers in counted)
+    counted = zip(
+        *((g.layers, g.share, g.leading, g.following) for g in (*mixers, *mlps)), strict=True
+    )
+    blocks = (total(some) / 2.0 for some in counted)
     return [
         Group(Kind.EVERY, layers, 1.0, 1.0, 1.0, rotation(model) | activation(model)),
         Group(Kind.BLOCKS, *blocks, norms(model) | residuals(model)),
@@ -261,7 +263,7 @@ def layer_weights(of: Groups) -> tuple[Weights, Weights]:
     held = [total_weights(group.operations.values()) for group in of]
 
     def mixed(shares: list[Number]) -> Weights:
-        each = ((times(n, one) for one in amounts) for n, amounts in zip(shares, held, strict=True))
+        each = [[times(n, one) for one in amounts] for n, amounts in zip(shares, held, strict=True)]
         return Weights(*map(total, zip(*each, strict=True)))
 
     return mixed([group.leading for group in of]), mixed([group.following for group in of])
