@@ -287,14 +287,15 @@ def ends(work: Work) -> Ends:
 def stage_layers(model: TrainingModel, plan: TrainingPlan) -> tuple[Number, Number, Number]:
     """Return the layers in all, those of a middle stage and those of the first and the last.
 
-    Assumes: the first and the last stage have as many, half of what both have.
+    Assumes: the first and the last stage have as many, half of what both have; layers of
+    multi-token prediction are layers like others.
     """
     layers, stages = model.layers + model.mtp_blocks, plan.pipeline
-    found = alike_chunks(model.layers, model.mtp_blocks, stages * plan.interleave)
+    found = alike_chunks(layers, 0.0, stages * plan.interleave)
     each = layers / stages
     middle = plan.interleave * found.each
     outer = (layers - (stages - 2.0) * middle) / 2.0
-    regular = (stages == 1.0) | (outer < 0.0)
+    regular = (stages == 1.0) | (outer <= 0.0)
     return layers, where(regular, each, middle), where(regular, each, outer)
 
 
