@@ -28,7 +28,7 @@ from jaxroof.estimators.pipelines import (
 )
 from jaxroof.estimators.training.inputs import PlannedStep, TrainingInputs, planned
 from jaxroof.estimators.training.interval import interval
-from jaxroof.estimators.training.layer.operation import Passes, Work, on_rank
+from jaxroof.estimators.training.layer.operation import Passes, Work, on_rank, scaled
 from jaxroof.estimators.training.layer.operation import rows as rows_of
 from jaxroof.estimators.training.layer.sums import mean_weights
 from jaxroof.estimators.training.layer_time import (
@@ -127,7 +127,7 @@ def _alone(one: OperationTime, work: Work) -> Operation:
     """Return one operation; gradients of a product take twice the FLOP of its forward pass."""
     operation, tokens = one.operation, work.tokens
     if operation.flops is not None:
-        return Operation(KERNEL, one.time, operation.flops(work))
+        return Operation(KERNEL, one.time, scaled(one.share, operation.flops(work)))
     if operation.matrix is None:
         return Operation(KERNEL, one.time)
     columns, inner = on_rank(operation.matrix, work.plan)
