@@ -153,8 +153,10 @@ def _of_before(row: Row) -> Row:
     latent = float(row["q_rank"] > 0.0)
     return {
         **row,
-        **dict(zip(("nope_size", "rope_size", "value_size"), (128.0, 64.0, 128.0), strict=True)),
         "latent": latent,
+        "nope_size": 128.0 * latent,
+        "rope_size": 64.0 * latent,
+        "value_size": 128.0 * latent,
         "graph": float(row["year"] > CAPTURED),
         "flex": 0.0,
     }
