@@ -89,7 +89,9 @@ def of_model(
 ) -> tuple[Architecture, choices.Recipe]:
     """Return a golden model as the catalogue would state it."""
     own = types.SimpleNamespace(**{**MODEL, **shape})
-    numbers = {name: float(getattr(own, name, 0.0)) for name in units(Architecture)}
+    numbers = {
+        name: float(getattr(own, name)) for name in units(Architecture) if hasattr(own, name)
+    }
     numbers |= {"head_norms": 2.0 * own.qk_norm, "sequence": sequence}
     recipe = choices.Recipe(
         attention=choices.Attention.LATENT if own.latent else choices.Attention.HEADS,

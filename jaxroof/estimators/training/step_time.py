@@ -191,7 +191,7 @@ def data_messages(
 
     def both(bytes_each: Number) -> Number:
         of_routed = gather(routed * bytes_each, of_experts, network)
-        of_routed = where(model.experts > 0.0, of_routed, 0.0)
+        of_routed = where(experts > 0.0, of_routed, 0.0)
         return gather(shared * bytes_each, group, network) + of_routed
 
     def more(seconds: Number, message: Number, size: Number) -> Number:
