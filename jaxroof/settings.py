@@ -332,6 +332,8 @@ def choice(recipe: Any, key: str, value: Any) -> Any:
     Members of a choice of several are joined by ``+``: ``+layernorm+mlp`` are those two alone.
     """
     several = _fields_of(recipe)[key].metadata.get("several")
+    if several is not None and isinstance(value, frozenset):
+        return value
     if several is not None and isinstance(value, str) and JOINED in value:
         return frozenset(_member(key, name, several) for name in value.split(JOINED) if name)
     kind = kind_of_choice(recipe, key)

@@ -32,7 +32,13 @@ from jaxroof.engine.search.problem import SearchProblem, check_search
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.training.inputs import TrainingInputs, planned
-from jaxroof.estimators.training.interval import REGIMES, inside, of_own_runs, reasons_outside
+from jaxroof.estimators.training.interval import (
+    REGIMES,
+    inside,
+    of_own_runs,
+    reasons_of_layers,
+    reasons_outside,
+)
 from jaxroof.estimators.training.legality import refuse_illegal
 from jaxroof.estimators.training.plans import DEGREES, SELDOM, STATES, cluster_sizes
 from jaxroof.estimators.training.recipe import TrainingRecipe, exchange_of
@@ -174,13 +180,14 @@ def fastest_of(asked: SearchProblem, gpus: Any, top: int = 1, own: str | None = 
     place = int(best.regime)
     degrees = [float(best[name]) for name in ("data", "tensor", "context", "pipeline")]
     extent = float(inputs.model.sequence), float(inputs.system.fast_domain)
+    outside = [*reasons_outside(math.prod(degrees), degrees[1], *extent)]
     own_runs = of_own_runs(best.step_time_low, best.step_time_high, place)
     return data.assign({**_of_layers(machine, data), **whole}).assign_attrs(
         **limits_told(machine),
         question="fastest plans",
         options=json.dumps({"own": own}),
         regime=REGIMES[place].words + ", own runs" * bool(own_runs),
-        outside=json.dumps([*reasons_outside(math.prod(degrees), degrees[1], *extent)]),
+        outside=json.dumps([*outside, *reasons_of_layers(inputs.model)]),
         software_year=float(inputs.software.year),
     )
 

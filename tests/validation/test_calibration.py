@@ -81,6 +81,8 @@ def dense():
     parts = {"llm_foundry_mpt": 5, "mlperf_training": 1, "dgxc_benchmarking": 6}
     some = [packaged("steps", name)[::every] for name, every in parts.items()]
     whole = pd.concat([one[one["system"] == SYSTEM] for one in some], ignore_index=True)
+    follow = [n for n in whole.columns if usual(n) == "None" and whole[n].isna().any()]
+    whole = whole.drop(columns=follow)  # numbers of layers, of the others where not given
     whole = whole.fillna({name: usual(name) for name in whole.columns})
     return table_of(whole[whole["model.experts"].astype(float) == 0.0])
 

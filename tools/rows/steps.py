@@ -33,7 +33,7 @@ NETWORKS = {  # source -> network of one accelerator [B/s]
     "MaxText": 25e9,
 }
 LATENT = {
-    "head_size": 192.0,
+    "head_size": 128.0,  # of what is rotated, as the fit had it
     "q_rank": 1536.0,
     "kv_rank": 512.0,
     "nope_size": 128.0,
@@ -102,7 +102,7 @@ def _of_torchtitan(row: Row, kind: str, settings: Settings) -> Settings:
 
     They keep gathered weights and sum gradients once a step, of as many microbatches as stages.
     """
-    note, found = row.cells.get("note", ""), {}
+    note, found = row.cells.get("note", "").casefold(), {}
     if kind.split()[0] != "A100":
         overlap = float("async" in note)
         found = {
@@ -124,7 +124,7 @@ def _of_torchtitan(row: Row, kind: str, settings: Settings) -> Settings:
             "plan.reshard": 0.0,
             "software.pipeline_overlap": 0.0,
             "plan.microbatch": settings["global_batch"] / (settings["plan.data"] * stages),
-            "plan.interleave": 2.0 if "interleaved" in note.casefold() else 1.0,
+            "plan.interleave": 2.0 if "interleaved" in note else 1.0,
         }
     return found
 

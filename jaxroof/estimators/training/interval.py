@@ -1,6 +1,6 @@
 """How far a predicted step time is to be trusted: half widths of its interval by regime.
 
-Source: docs/models/training_step_today.md, section 12.
+Source: docs/models/training_step_today.md, section 12; docs/models/layers_2026.md, section 8.
 """
 
 import statistics
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxroof.catalog.architecture import Architecture
 from jaxroof.estimators.training.inputs import TrainingInputs
 from jaxroof.estimators.training.rates import chip_of
 from jaxroof.formulas.arithmetic import exp, larger, smaller, where
@@ -24,18 +25,25 @@ class Regime(NamedTuple):
     half_widths: tuple[float, float, float, float]
 
 
-WORDS = ("dense_16_bit", "dense_8_or_4_bit", "experts", "not_calibrated")  # of each, one word
+WORDS = (  # of each regime, one word
+    *("dense_16_bit", "dense_8_or_4_bit", "experts", "not_calibrated"),
+    *("hybrid", "not_dense_not_calibrated"),
+)
 LEVELS = (50, 80, 90, 95)
 ROUNDING = 1e-9  # of a half width
 NORMAL = statistics.NormalDist()
 _below = np.vectorize(NORMAL.cdf, otypes=[np.float64])
+EXPERTS = (0.10, 0.20, 0.31, 0.40)
 REGIMES = (  # quantiles of |ln(predicted / measured)|, one source or one model left out of the fit
     Regime("dense, 16 bit", (0.048, 0.116, 0.159, 0.209)),
     Regime("dense, 8 or 4 bit", (0.048, 0.123, 0.166, 0.218)),
-    Regime("experts", (0.155, 0.273, 0.307, 0.322)),
+    Regime("experts", EXPERTS),
     Regime("not calibrated", (0.15, 0.25, 0.30, 0.35)),
+    Regime("hybrid", EXPERTS),  # Mamba-2 layers beside attention, without experts
+    Regime("not dense, not calibrated", (0.15, 0.30, 0.40, 0.50)),  # believed
 )
-WITHIN_SOURCE = (0.085, 0.085, 0.16, 0.085)  # at 80 %, where runs of the same software are known
+# at 80 %, where runs of the same software are known
+WITHIN_SOURCE = (0.085, 0.085, 0.13, 0.085, 0.13, 0.26)
 
 
 class Interval(NamedTuple):
@@ -46,17 +54,20 @@ class Interval(NamedTuple):
     place: Number  # in ``REGIMES``
 
 
-def regime(routed: Number, low_precision: Number, calibrated: Number) -> Number:
-    """Return the place in ``REGIMES`` of runs; arguments are numbers, above 0 means yes.
+def regime(model: Architecture, low_precision: Number, calibrated: Number) -> Number:
+    """Return the place in ``REGIMES`` of runs of a model; numbers above 0 mean yes.
 
-    Arguments: whether the model has routed experts, whether layer products have inputs of 8 or 4
-    bits, whether runs like it took part in the fit: of the software, of the chip, without offload,
-    inside the envelope of what was measured.
+    Arguments: whether layer products have inputs of 8 or 4 bits, whether runs like it took part in
+    the fit: of the software, of the chip, without offload, inside the envelope of what was
+    measured.
 
-    Assumes: experts have the widest interval at 80 %, so they come first, whatever the software.
+    Assumes: no run of gated DeltaNet, of Kimi Delta Attention or of an indexer took part in it.
     """
-    dense = where(calibrated > 0.0, where(low_precision > 0.0, 1.0, 0.0), 3.0)
-    return where(routed > 0.0, 2.0, dense)
+    routed, hybrid = model.experts > 0.0, model.mamba_layers > 0.0
+    dense = where(low_precision > 0.0, 1.0, 0.0)
+    known = where(routed, 2.0, where(hybrid, 4.0, dense))
+    found = where(calibrated > 0.0, known, where(routed | hybrid, 5.0, 3.0))
+    return where(model.delta_layers + model.kda_layers + model.index_layers > 0.0, 5.0, found)
 
 
 def half_width(place: Number) -> Number:
@@ -101,10 +112,10 @@ def interval(inputs: TrainingInputs, step_time: Number) -> Interval:
     gpus = plan.data * plan.tensor * plan.context * plan.pipeline
     extent = inside(gpus, plan.tensor, inputs.model.sequence, inputs.system.fast_domain)
     measured = where(plan.offload_optimizer > 0.0, 0.0, extent)
-    routed, few_bits = inputs.model.experts, larger(software.fp8, software.fp4)
-    own = (chip.own_dense_16_bit, chip.own_dense_8_or_4_bit, chip.own_experts, 0.0)
-    theirs = _of_regime(regime(routed, few_bits, 1.0), own) * measured
-    place = regime(routed, few_bits, larger(chip.calibrated * measured, theirs))
+    few_bits = larger(software.fp8, software.fp4)
+    own = (chip.own_dense_16_bit, chip.own_dense_8_or_4_bit, chip.own_experts, 0.0, 0.0, 0.0)
+    theirs = _of_regime(regime(inputs.model, few_bits, 1.0), own) * measured
+    place = regime(inputs.model, few_bits, larger(chip.calibrated * measured, theirs))
     half = where(theirs > 0.0, theirs, half_width(place))
     return Interval(step_time * exp(-half), step_time * exp(half), place)
 
@@ -161,6 +172,20 @@ def inside(gpus: Number, tensor: Number, sequence: Number, fast_domain: Number) 
     narrow = (tensor <= fast_domain) & (tensor <= WIDEST_TENSOR)
     measured = (gpus <= MOST_GPUS) & (sequence <= LONGEST_SEQUENCE) & narrow
     return where(measured, 1.0, 0.0)
+
+
+KINDS = {  # layers that were counted and never measured
+    "delta_layers": "gated DeltaNet",
+    "kda_layers": "Kimi Delta Attention",
+    "index_layers": "sparse attention",
+}
+
+
+def reasons_of_layers(model: Architecture) -> Iterator[str]:
+    """Yield in words which layers of a model were counted and never measured."""
+    for name, words in KINDS.items():
+        if float(getattr(model, name)) > 0.0:
+            yield f"layers of {words} (counted, never measured)"
 
 
 def reasons_outside(

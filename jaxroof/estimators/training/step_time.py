@@ -208,7 +208,8 @@ def data_messages(
     )
     whole_sum = all_reduce(gradients, group, network)
     plain = where(plan.zero_stage > 0.5, scattered + collected, whole_sum)
-    seen = where(software.data_overlap > 0.0, beside_work, plain)
+    hidden = software.data_overlap * plan.reshard > 0.0
+    seen = where(hidden, beside_work, plain)
     tied = all_reduce(table * work.rates.reduce_bytes, neighbours(work), network)
     tied = where((plan.pipeline > 1.0) & (model.tied > 0.5), tied, 0.0)
     return where(plan.zero_stage > 1.5, 0.0, seen + tied)

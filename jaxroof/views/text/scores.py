@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from jaxroof.estimators.training.interval import LEVELS, REGIMES, WITHIN_SOURCE
+from jaxroof.estimators.training.interval import LEVELS, REGIMES, WITHIN_SOURCE, WORDS
 from jaxroof.estimators.training.report import TrainingReport
 from jaxroof.io.csv_blocks import csv_line
 from jaxroof.units import percent, seconds, size
@@ -306,7 +306,7 @@ def page_parts(kind: Kind, found: pd.DataFrame) -> Mapping[str, Iterable[str]]:
         found["source"].isin([n for n, s in each.items() if s.fitted.startswith(NOTHING)])
     ]
     widths = [[r.words, *r.half_widths, w] for r, w in zip(REGIMES, WITHIN_SOURCE, strict=True)]
-    widths[-1][-1] = "as its model above"
+    widths[WORDS.index("not_calibrated")][-1] = "as its model above"
     rows = ([n, f"{s.title}: {s.where}", s.fitted, s.noise or "not known"] for n, s in each.items())
     return {
         **parts,

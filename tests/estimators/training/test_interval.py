@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from places import ROOT
 
+from jaxroof.catalog.lookup import architecture_with_choices
 from jaxroof.estimators.training import interval as envelope
 from jaxroof.estimators.training.interval import (
     REGIMES,
@@ -19,19 +20,61 @@ from jaxroof.records import get_at, replace_at
 from jaxroof.validation.sources import packaged_rows
 from jaxroof.validation.steps import step_answers
 
-SHEET = (ROOT / "docs" / "models" / "training_step_today.md").read_text(encoding="utf-8")
+PAGES = ROOT / "docs" / "models"
+DENSE = ("dense_16_bit", "dense_8_or_4_bit", "not_calibrated")
 
 
-def test_half_widths_are_those_of_the_sheet():
-    section = SHEET.partition("## 12.")[2].partition("## 13.")[0]
-    printed = re.findall(r"^\|[^|]+\|((?: [\d.]+ \|){4})$", section, flags=re.MULTILINE)
-    table = [[float(cell) for cell in row.split("|")[:-1]] for row in printed]
-    assert table == [list(one.half_widths) for one in REGIMES]
-    within = re.search(r"then h 80 % is ([\d.]+) dense, ([\d.]+) MoE", section)
-    assert within is not None
-    assert [half_width_within_source(place) for place in (0.0, 2.0)] == [
-        *map(float, within.groups())
-    ]
+def section(page, first, after):
+    """Return a section of a page, and the half widths of its table."""
+    text = (PAGES / page).read_text(encoding="utf-8").partition(first)[2].partition(after)[0]
+    rows = re.findall(r"^\|[^|]+\|((?: [\d.]+ \|){4})$", text, flags=re.MULTILINE)
+    return text, [tuple(map(float, row.split("|")[:-1])) for row in rows]
+
+
+def test_half_widths_are_those_of_the_sheets():
+    of_dense, (first, second, _, rough) = section("training_step_today.md", "## 12.", "## 13.")
+    of_others, (experts, unknown) = section("layers_2026.md", "## 8.", "## 9.")
+    found = dict(zip(WORDS, (one.half_widths for one in REGIMES), strict=True))
+    assert [found[name] for name in DENSE] == [first, second, rough]
+    assert found["experts"] == found["hybrid"] == experts
+    assert found["not_dense_not_calibrated"] == unknown
+    dense = re.search(r"then h 80 % is ([\d.]+) dense", of_dense)
+    others = re.search(r"Within a source, h 80 % is ([\d.]+)", of_others)
+    last = re.search(r"= ([\d.]+)\. Far off", of_others)
+    assert dense is not None
+    assert others is not None
+    assert last is not None
+    within = {name: half_width_within_source(float(WORDS.index(name))) for name in WORDS}
+    assert {within[name] for name in DENSE} == {float(dense[1])}
+    assert within["experts"] == within["hybrid"] == float(others[1])
+    assert within["not_dense_not_calibrated"] == float(last[1])
+
+
+KINDS = [  # model, layers that it has, whether 8 bits and calibrated, what its interval is
+    ("llama3-8b", {}, (0.0, 1.0), "dense_16_bit"),
+    ("llama3-8b", {}, (1.0, 1.0), "dense_8_or_4_bit"),
+    ("llama3-8b", {"windowed_layers": 16.0}, (0.0, 1.0), "dense_16_bit"),
+    ("llama3-8b", {}, (1.0, 0.0), "not_calibrated"),
+    ("mixtral-8x7b", {}, (1.0, 1.0), "experts"),
+    ("mixtral-8x7b", {}, (0.0, 0.0), "not_dense_not_calibrated"),
+    ("mixtral-8x7b", {"mamba_layers": 16.0}, (0.0, 1.0), "experts"),
+    ("llama3-8b", {"mamba_layers": 16.0}, (1.0, 1.0), "hybrid"),
+    *(
+        (model, {f"{kind}_layers": 8.0}, (0.0, 1.0), "not_dense_not_calibrated")
+        for model in ("llama3-8b", "mixtral-8x7b")
+        for kind in ("delta", "kda", "index")
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "layers", "of_run", "word"), KINDS)
+def test_the_interval_is_that_of_the_kind_of_model(name, layers, of_run, word):
+    """Layers that were counted and never measured have the widest, and the answer names them."""
+    model = dataclasses.replace(architecture_with_choices(name)[0], **layers)
+    assert WORDS[int(envelope.regime(model, *of_run))] == word
+    counted = list(envelope.reasons_of_layers(model))
+    assert bool(counted) == any(f"{kind}_layers" in layers for kind in ("delta", "kda", "index"))
+    assert all("(counted, never measured)" in each for each in counted)
 
 
 # ---- The envelope -------------------------------------------------------------------------------
