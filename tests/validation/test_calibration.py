@@ -15,6 +15,7 @@ from jaxroof.estimators.training.interval import LEVEL, REGIMES, WITHIN_SOURCE
 from jaxroof.estimators.training.step import example, training
 from jaxroof.settings import paths_of
 from jaxroof.validation.calibration import fit as calibration
+from jaxroof.validation.calibration.believed import ranges, shared_ranges
 from jaxroof.validation.calibration.chip_file import chip_lines
 from jaxroof.validation.calibration.fit import calibrate, usable
 from jaxroof.validation.calibration.next_measurement import most_instructive
@@ -30,7 +31,6 @@ from jaxroof.validation.calibration.problem import (
     own_half_widths,
     part,
     problem,
-    ranges,
     residuals,
 )
 from jaxroof.validation.rows import MEASURED_STEP, rows_of, table_of
@@ -140,6 +140,22 @@ def test_the_slopes_of_the_fit_are_exact():
     places = [asked.names.index(name) for name in some.names]
     whole = residuals(asked, np.zeros(len(asked.names)))[1]
     np.testing.assert_allclose(residuals(some, np.zeros(2))[1], whole[:, places], rtol=1e-12)
+
+
+def test_rows_that_route_are_fitted_with_constants_of_experts():
+    some = packaged("steps", "megatron_bridge_moe").query("system == @SYSTEM")[::4]
+    used = usable(table_of(some), SYSTEM)
+    asked = problem(used.groups, np.array([one.measured for one in used.steps]), used.machine)
+    places = [asked.names.index(name) for name in asked.shared]
+    assert {*shared_ranges()} >= {*asked.shared} >= {"shared.grouped", "shared.permute"}
+    still = np.zeros(len(asked.names))
+    _, slopes = residuals(asked, still)
+    for place in places:
+        move = 1e-6 * np.eye(len(still))[place]
+        up, down = residuals(asked, still + move)[0], residuals(asked, still - move)[0]
+        np.testing.assert_allclose(slopes[:, place], (up - down) / 2e-6, rtol=1e-5, atol=1e-8)
+    plain = usable(dense()[:2], SYSTEM)
+    assert not problem(plain.groups, np.ones(2), plain.machine).shared
 
 
 def test_the_file_is_a_chip_that_predicts_what_was_fitted(few, tmp_path):

@@ -20,13 +20,12 @@ from jaxroof.estimators.training.interval import OwnRuns
 from jaxroof.estimators.training.step import training
 from jaxroof.records import get_at, leaves, units
 from jaxroof.settings import choices_of, paths_of
+from jaxroof.validation.calibration.believed import FULL, SHARED, UNBOUNDED
 from jaxroof.validation.calibration.problem import (
     DEVIATIONS_OF_80,
     FEWEST,
     FEWEST_OF_ANOTHER_CHIP,
-    FULL,
     SOFTWARE,
-    UNBOUNDED,
     Fit,
     Machine,
     Problem,
@@ -145,7 +144,10 @@ def calibrate(rows: Any, system: str) -> Calibration:
         rows=tuple(steps),
         plans=tuple(used.steps[place] for place in plans),
         groups=plan_groups,
-        asked=tuple(_asked(used, taken)),
+        asked=(
+            *_asked(used, taken),
+            *(f"{one.name}={one.value:.6g}" for one in constants if one.name.startswith(SHARED)),
+        ),
         left_out=used.left_out,
         alone=constants_of(single, first)[0],
         factor=factor,
@@ -273,7 +275,7 @@ def constants_of(asked: Problem, found: Fit) -> list[Constant]:
     high = np.exp(np.clip(found.values + half, asked.prior.low, asked.prior.high))
     fields, made = written_fields(asked, found), []
     for place, name in enumerate(asked.names):
-        centre = 1.0 if name == SOFTWARE else float(getattr(asked.chip, name))
+        centre = 1.0 if name == SOFTWARE else asked.before(name)
         ends = centre * float(low[place]), centre * float(high[place])
         value = centre * float(np.exp(found.values[place]))
         made.append(Constant(name, centre, value, *ends, fields.get(name, value)))

@@ -11,8 +11,14 @@ from jaxroof.estimators.training.inputs import TrainingInputs
 from jaxroof.estimators.training.step import training
 from jaxroof.records import get_at, replace_at
 from jaxroof.structure import map_numbers
+from jaxroof.validation.calibration.believed import SHARED
 from jaxroof.validation.calibration.fit import Calibration
-from jaxroof.validation.calibration.problem import groups_at, problem, residuals, start_system
+from jaxroof.validation.calibration.problem import (
+    groups_at,
+    problem,
+    residuals,
+    start_system,
+)
 
 FORMAT = "precision"
 CHANGES: dict[str, Mapping[str, Any]] = {  # in words: factors of inputs, or another number format
@@ -60,7 +66,8 @@ def most_instructive(found: Calibration, most: int = 3) -> list[Measurement]:
     places = np.flatnonzero(possible)
     if not len(places):
         return []
-    whole = problem(groups_at(asked, places), np.ones(len(places)), found.machine)
+    shared = [name for name in found.names if name.startswith(SHARED)]
+    whole = problem(groups_at(asked, places), np.ones(len(places)), found.machine, shared)
     _, slopes = residuals(whole, found.values)
     spread = slopes @ found.covariance  # C j of each run
     variance = np.sum(spread * slopes, axis=1)

@@ -28,8 +28,8 @@ from jaxroof.estimators.training.interval import (
 )
 from jaxroof.estimators.training.step import training
 from jaxroof.formulas.arithmetic import larger, smaller
-from jaxroof.records import replace_at, units
-from jaxroof.units import parse
+from jaxroof.records import get_at, replace_at, units
+from jaxroof.validation.calibration.believed import most, ranges, shared_constants, shared_ranges
 from jaxroof.validation.rows import on_system, taken
 
 LIKENESS = ("matrix_flops", "hbm_bandwidth")  # by which a chip is near another
@@ -319,8 +319,6 @@ FACTOR_ALONE = 0.5  # the same where the factor is all that is fitted
 FACTOR_MOST = 3.0
 OF_ANOTHER_CHIP = 2.0  # ranges of constants of another chip are so much wider at either end
 DEVIATIONS_OF_80 = 1.2816  # half width of 80 % of a normal distribution, in its deviations
-FULL = 1.0  # no rate exceeds that of the datasheet
-UNBOUNDED = ("depth", "depth_fp8", *TIMES)
 
 
 class Problem(NamedTuple):
@@ -328,10 +326,15 @@ class Problem(NamedTuple):
 
     groups: Sequence[RowGroup]
     chip: Chip  # before the fit
+    shared: Mapping[str, float]  # constants of all chips that are fitted, before the fit
     measured: np.ndarray  # [s]
     noise: np.ndarray  # deviation of ln(time)
     names: tuple[str, ...]
     prior: Prior
+
+    def before(self, name: str) -> float:
+        """Return a constant before the fit."""
+        return self.shared[name] if name in self.shared else float(getattr(self.chip, name))
 
 
 def start_system(machine: Machine) -> System:
@@ -340,31 +343,42 @@ def start_system(machine: Machine) -> System:
     return dataclasses.replace(lookup.device(machine.system), chip=chip)
 
 
-def problem(groups: Sequence[RowGroup], measured: np.ndarray, machine: Machine) -> Problem:
+def problem(
+    groups: Sequence[RowGroup],
+    measured: np.ndarray,
+    machine: Machine,
+    shared: Sequence[str] | None = None,
+) -> Problem:
     """Return what is fitted: rows as columns, and a prior of every constant with a range.
 
-    Constants of a file are where the fit starts; of another chip less is believed.
+    Constants of a file are where the fit starts; of another chip less is believed. ``shared`` are
+    constants of all chips, by default those that some row depends on.
     """
     chip = start_system(machine).chip
     assert machine.chip is not None
     assert chip is not None
     wider = OF_ANOTHER_CHIP if machine.like else 1.0
-    believed = ranges(machine.chip)
-    sizes = [(FACTOR_ALONE, -np.log(FACTOR_MOST), np.log(FACTOR_MOST))]
-    for name, (low, high) in believed.items():
-        centre = float(getattr(chip, name))
-        full = np.inf if name in UNBOUNDED else FULL
-        low, high = low / wider, min(high * wider, full)
-        ends = np.log(min(low, centre) / centre), np.log(max(high, centre) / centre)
-        sizes.append((np.log(high / low) / 4.0, ends[0] - 1e-6, ends[1] + 1e-6))
-    return Problem(
+    of_chip, of_all = ranges(machine.chip), shared_ranges()
+    of_chip = {name: (low / wider, high * wider) for name, (low, high) in of_chip.items()}
+    named = shared_constants(groups) if shared is None else shared
+    starts = {name: float(np.ravel(get_at(groups[0].inputs, name))[0]) for name in named}
+    starts = {name: value for name, value in starts.items() if value > 0.0}
+    believed = of_chip | {name: of_all[name] for name in starts}
+    whole = Problem(
         groups=groups,
         chip=chip,
+        shared=starts,
         measured=measured,
         noise=np.asarray(half_width_within_source(kinds(groups, len(measured)))) / DEVIATIONS_OF_80,
         names=(SOFTWARE, *believed),
-        prior=Prior(*map(np.array, zip(*sizes, strict=True))),
+        prior=Prior(*np.zeros((3, 1))),
     )
+    sizes = [(FACTOR_ALONE, -np.log(FACTOR_MOST), np.log(FACTOR_MOST))]
+    for name, (low, high) in believed.items():
+        centre, high = whole.before(name), min(high, most(name))
+        ends = np.log(min(low, centre) / centre), np.log(max(high, centre) / centre)
+        sizes.append((np.log(high / low) / 4.0, ends[0] - 1e-6, ends[1] + 1e-6))
+    return whole._replace(prior=Prior(*map(np.array, zip(*sizes, strict=True))))
 
 
 def kinds(groups: Sequence[RowGroup], rows: int) -> Any:
@@ -384,19 +398,6 @@ def with_odd_factor(whole: Problem, factor: float) -> Problem:
     deviation = whole.prior.deviation.copy()
     deviation[whole.names.index(SOFTWARE)] = np.hypot(FACTOR_DEVIATION, factor)
     return whole._replace(prior=whole.prior._replace(deviation=deviation))
-
-
-def ranges(chip: str) -> dict[str, tuple[float, float]]:
-    """Return what is believed of each constant of a chip, in SI.
-
-    >>> ranges("hopper")["matmul"]
-    (0.6, 0.9)
-    """
-    written, unit = catalog.describe("chips", chip)["ranges"], units(Chip)
-    return {
-        name: (parse(low, unit[name], name), parse(high, unit[name], name))
-        for name, (low, high) in written.items()
-    }
 
 
 def part(whole: Problem, names: Sequence[str]) -> Problem:
@@ -429,17 +430,18 @@ def rows_of(whole: Problem, places: np.ndarray) -> Problem:
 def residuals(asked: Problem, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return ln(predicted / measured) of every row, and its slopes with every parameter."""
     moved = {}
-    for name in units(Chip):
+    for name in (*units(Chip), *asked.shared):
         ways = np.array([power(name, parameter) for parameter in asked.names])
         if np.any(ways):
-            value = getattr(asked.chip, name) * np.exp(ways @ values)
+            value = asked.before(name) * np.exp(ways @ values)
             one: Any = Dual(np.array([value]), (ways * value)[:, None])
-            moved[name] = one if name in UNBOUNDED else smaller(one, FULL)
+            path = name if name in asked.shared else f"system.chip.{name}"
+            moved[path] = smaller(one, most(name))
     errors = np.zeros(len(asked.measured))
     slopes = np.zeros((len(asked.measured), len(asked.names)))
     for places, inputs, recipe in asked.groups:
-        for name, one in moved.items():
-            inputs = replace_at(inputs, f"system.chip.{name}", one)
+        for path, one in moved.items():
+            inputs = replace_at(inputs, path, one)
         parts = training.evaluate_parts(inputs, recipe)
         time = training.result("step_time", inputs, recipe, parts)
         seconds = np.asarray(value_of(time))

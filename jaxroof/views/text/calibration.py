@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from jaxroof.catalog.chip import Chip
+from jaxroof.catalog.chip import Chip, SharedConstants
 from jaxroof.estimators.training.inputs import Framework
 from jaxroof.estimators.training.interval import REGIMES, WITHIN_SOURCE
 from jaxroof.limits import counted
 from jaxroof.records import units
 from jaxroof.units import seconds
+from jaxroof.validation.calibration.believed import SHARED
 from jaxroof.validation.calibration.fit import MOST_PLANS, Calibration, Constant
 from jaxroof.validation.calibration.next_measurement import Measurement
 from jaxroof.validation.calibration.problem import (
@@ -29,11 +30,12 @@ LONGEST = 26  # characters of a name
 
 def constants_table(found: Calibration) -> PlainTable:
     """Return one row per constant that the rows tell: before, fitted, 80 % interval."""
+    unit = units(SharedConstants) | units(Chip)
 
     def column(head: str, name: str, optional: int = 0) -> Shown:
         def cell(one: Constant) -> str:
             value: float = getattr(one, name)
-            in_seconds = units(Chip).get(one.name, "1") == "s"
+            in_seconds = unit.get(one.name.removeprefix(SHARED)) == "s"
             return seconds(value) if in_seconds else f"{value:.4g}"
 
         return Shown(head, cell, optional)
