@@ -281,7 +281,7 @@ def test_list_alone_names_the_kinds(jaxroof):
     assert (said.code, said.err) == (0, "")
     kinds = {line.split()[0]: line.split()[1].strip(":") for line in said.out.splitlines()[:-1]}
     assert kinds == {
-        **{kind: str(len(catalog.names(kind))) for kind in ("mlps", "systems", "software")},
+        **{kind: str(len(catalog.names(kind))) for kind in catalog.OTHERS},
         "models": str(sum(len(catalog.names(kind)) for kind in catalog.MODELS)),
         "estimators": str(len(estimators.names())),
     }
