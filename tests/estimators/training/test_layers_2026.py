@@ -12,23 +12,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from measured_steps import WINDOW, Asked, each_kind, rows, steps
 
+from jaxroof import catalog
 from jaxroof.catalog.architecture import Architecture
-from jaxroof.catalog.lookup import device
+from jaxroof.catalog.lookup import architecture_with_choices, device
 from jaxroof.estimators.training.inputs import (
     Activations,
     PlannedStep,
     StageInputs,
+    StateSizes,
     TrainingPlan,
     planned,
 )
 from jaxroof.estimators.training.layer.attention import attention
 from jaxroof.estimators.training.layer.operation import Kept, Operation, total
 from jaxroof.estimators.training.layer.sums import groups, momentary, sizes, total_weights
+from jaxroof.estimators.training.model_size import size
 from jaxroof.estimators.training.rates import padded
 from jaxroof.estimators.training.recipe import Attention, Mlp, Recurrence, TrainingRecipe
+from jaxroof.estimators.training.stage_memory import memory_by_stage
 from jaxroof.estimators.training.stage_memory import stages as stages_of
 from jaxroof.estimators.training.step_time import plan_time
 from jaxroof.records import replace_at, units
+from jaxroof.settings import choose
 
 RTOL = 1e-12
 
@@ -310,6 +315,35 @@ def test_whole_tiles_are_not_padded() -> None:
         inner = np.where(model.expert_latent > 0.0, model.expert_latent, model.hidden)
         whole = (inner % 128.0 == 0.0) & (model.expert_feedforward % 128.0 == 0.0)
         same(tiled[whole], plain[whole])
+
+
+def test_fsdp_without_resharding_sends_as_zero_1_does() -> None:
+    """Once a step, beside no work; less than FSDP that reshards only where it takes less time."""
+    for asked in each_kind():
+        once = seconds(asked, plan__zero_stage=3.0, plan__reshard=0.0)
+        same(once, seconds(asked, plan__zero_stage=1.0, software__data_overlap=0.0))
+        for stage in (0.0, 1.0):
+            other = {"plan__zero_stage": stage, "plan__reshard": 0.0}
+            same(seconds(asked, **other), seconds(asked, plan__zero_stage=stage))
+
+
+@pytest.mark.parametrize("name", catalog.names("architectures"))
+def test_a_rank_that_shares_nothing_holds_the_parameters(name: str) -> None:
+    """Those of all layers and of the ends, with modules of multi-token prediction."""
+    model, own = architecture_with_choices(name)
+    recipe = choose(TrainingRecipe(), own)
+    inputs = StageInputs(
+        model=model,
+        system=device("h100-nvs8"),
+        global_batch=1.0,
+        states=StateSizes(vocabulary_multiple=1.0),
+        plan=TrainingPlan(),
+    )
+    memory, counted = memory_by_stage(planned(inputs, recipe), recipe), size(model, recipe)
+    held = float(np.sum(memory.parameters_dense + memory.parameters_expert))
+    beside = counted["parameters_extra"] + counted["parameters_class_head"]
+    expected = counted["parameters"] + counted["parameters_mtp"] - beside
+    assert held == pytest.approx(float(expected), rel=1e-15)
 
 
 NEW = [  # fields of a model that the old sheet has not

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from measured_steps import KINDS, LAYERS, each_kind, rows, steps
+from measured_steps import KINDS, LAYERS, OLD, each_kind, rows, steps
 
 import jaxroof as jr
 from jaxroof.catalog import lookup
@@ -14,9 +14,11 @@ from jaxroof.catalog.chip import SharedConstants
 from jaxroof.dual import slope_of, value_of
 from jaxroof.engine.search.candidates import list_plans
 from jaxroof.engine.sensitivity.derivatives import with_slopes
+from jaxroof.estimators.training.named_settings import numbers_named
 from jaxroof.estimators.training.recipe import ContextExchange, LayerDivision, Schedule
 from jaxroof.estimators.training.step_time import plan_time
 from jaxroof.records import get_at, leaves, replace_at
+from jaxroof.structure import map_numbers
 
 RTOL = 1e-12
 OF_STEPS = ("data_comm", "bubble")
@@ -68,6 +70,18 @@ def test_all_rows_are_asked():
     assert sum(counts.values()) == len(rows()) == 1312
 
 
+def test_the_constants_of_2025_are_those_of_the_old_rows():
+    """By name: what was answered before the layers of 2026 can be repeated."""
+    found = {path: value for path, _, value in leaves(SharedConstants())}
+    found |= {
+        path.removeprefix("shared."): value
+        for path, value in numbers_named("constants", "2025").items()
+        if path.startswith("shared.")
+    }
+    assert found == {path: value for path, _, value in leaves(OLD)}
+    assert numbers_named("constants", "2026") == {}
+
+
 PRINTED = {  # the last section of each sheet
     "korthikanti_t5_175B_full": 19.007123729489777, "mpt-077": 158.5349367642458,
     "mlm-weak-7": 8.54705169959921, "mbridge-000": 11.785510423682899,
@@ -115,6 +129,11 @@ def test_no_faster_part_slows_a_step(kind):
                 assert np.all(after <= before * (1.0 + 1e-12)), path
 
 
+def numbers(step):
+    """Return the numbers of a step, one after another."""
+    return [one for part in step for one in (part if isinstance(part, tuple) else (part,))]
+
+
 def programs():
     """Return the name of every kind of layers, and steps: of 2026, and measured ones of GB200."""
     named = {}
@@ -132,15 +151,26 @@ DAILY = ("heads-none-none", "heads-mamba-none", "sparse-none-none")  # programs 
     [pytest.param(name, marks=[pytest.mark.slow] * (name not in DAILY)) for name in programs()],
 )
 def test_jax_and_numpy_agree(kind):
+    """Rows in a compiled batch of single steps are those of columns."""
     import jax
 
-    jitted = jax.jit(plan_time, static_argnums=1)
-    _, inputs, recipe = max(programs()[kind], key=lambda one: len(one.rows))
-    expected = plan_time(inputs, recipe)
-    for found, value in zip(
-        jax.tree.leaves(jitted(inputs, recipe)), jax.tree.leaves(expected), strict=True
-    ):
-        np.testing.assert_allclose(found, value, rtol=1e-12, atol=1e-15)
+    rows, inputs, recipe = max(programs()[kind], key=lambda one: len(one.rows))
+    many = [np.ndim(leaf) > 0 for leaf in jax.tree.leaves(inputs)]
+    along = jax.tree.unflatten(jax.tree.structure(inputs), [0 if one else None for one in many])
+    alone = jax.vmap(lambda one: plan_time(one, recipe), in_axes=(along,), axis_size=len(rows))
+    found, expected = jax.jit(alone)(inputs), plan_time(inputs, recipe)
+    for value, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(value, other, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("kind", programs())
+def test_a_step_alone_is_its_row(kind):
+    for asked in programs()[kind]:
+        one = map_numbers(lambda values: values[-1] if np.ndim(values) else values, asked.inputs)
+        alone, every = (numbers(plan_time(inputs, asked.recipe)) for inputs in (one, asked.inputs))
+        for value, others in zip(alone, every, strict=True):
+            last = np.broadcast_to(others, asked.rows.shape)[-1]
+            np.testing.assert_allclose(value, last, rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.parametrize("path", [path for path, _, value in leaves(SharedConstants()) if value])
