@@ -34,6 +34,8 @@ def constants_table(found: Calibration) -> PlainTable:
 
     def column(head: str, name: str, optional: int = 0) -> Shown:
         def cell(one: Constant) -> str:
+            if name == "written" and one.name.startswith(SHARED):
+                return "--set"  # no constant of a chip
             value: float = getattr(one, name)
             in_seconds = unit.get(one.name.removeprefix(SHARED)) == "s"
             return seconds(value) if in_seconds else f"{value:.4g}"
