@@ -86,7 +86,7 @@ def size(architecture: Architecture, recipe: Recipe) -> dict[str, Number]:
     """
     model = training_model(architecture, recipe)
     norm, table, of = norm_weights(model), model.vocabulary * model.hidden, groups(model)
-    parts = {"parameters_indexer": 0.0, "parameters_recurrent": 0.0}
+    parts: dict[str, Number] = {"parameters_indexer": 0.0, "parameters_recurrent": 0.0}
     parts |= {f"parameters_{part}": held for part, (held, _) in by_part(of).items()}
     parts["parameters_norms"] = parts["parameters_norms"] + norm
     parts |= {
