@@ -21,6 +21,7 @@ class Rows(NamedTuple):
 
     first: np.ndarray  # position of the first plan of each row
     number: Callable[[Any], np.ndarray]  # positions of plans -> their rows
+    every: Callable[[], np.ndarray]  # the rows of all plans
 
 
 def distinct_rows(
@@ -126,6 +127,14 @@ class Candidates(NamedTuple):
         inner = math.prod(self.shape[1:])
         steps = [math.prod(self.shape[at + 2 :]) for at in range(len(counts))]
 
+        def of_every() -> np.ndarray:
+            found = number.reshape(-1, *(1 for _ in counts))
+            for axis, count in enumerate(counts):
+                if count > 1:
+                    places = np.arange(count, dtype=np.int32)
+                    found = found * count + places.reshape(-1, *(1 for _ in counts[axis + 1 :]))
+            return np.broadcast_to(found, self.shape).ravel()
+
         def number_of(positions: np.ndarray) -> np.ndarray:
             found = number[positions // inner]
             for count, step, length in zip(counts, steps, self.shape[1:], strict=True):
@@ -133,7 +142,7 @@ class Candidates(NamedTuple):
                     found = found * count + (positions // step % length).astype(np.int32)
             return found
 
-        return Rows(np.ravel_multi_index(wide, self.shape).ravel(), number_of)
+        return Rows(np.ravel_multi_index(wide, self.shape).ravel(), number_of, of_every)
 
     def whole(self) -> dict[str, np.ndarray]:
         """Return the fields of all plans."""

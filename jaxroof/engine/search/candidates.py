@@ -244,7 +244,7 @@ class PreparedPlans:
         def rows() -> Rows:
             columns = [self.every[field] for field in fields]
             first, number = distinct_rows(columns, int(self.starts[-1]))
-            return Rows(first, number.__getitem__)
+            return Rows(first, number.__getitem__, lambda: number)
 
         return self.once(fields, rows)
 

@@ -338,7 +338,7 @@ class OneMachine:
             return np.full(1, -np.inf), np.zeros(size, np.int32)
         fields = bound_reads(question.estimator, question.recipe, structure(question.inputs)).fields
         rows = self.plans.rows_of(fields)
-        return self._evaluated(rows.first, bound=True), rows.number(np.arange(size))
+        return self._evaluated(rows.first, bound=True), rows.every()
 
 
 def one_machine(question: SearchProblem) -> OneMachine:

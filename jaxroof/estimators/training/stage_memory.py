@@ -78,6 +78,8 @@ class Stages(NamedTuple):
     """What the stages of a step keep, each counted from 0: of the device, and of its host [B]."""
 
     memory: Callable[[Number], StageMemory]
+    peak: Callable[[Number], Number]  # allocated, of that memory
+    device: Callable[[Number], Number]  # what an allocated peak takes of the device
     host: Callable[[Number], Number]
 
 
@@ -102,29 +104,44 @@ def stages(inputs: PlannedStep, recipe: TrainingRecipe) -> Stages:
     of_mixers = momentary(inputs, recipe, size, of)
     transient_of = _momentary(inputs, recipe, size, kinds, saved, shapes)
 
-    def memory(stage: Number) -> StageMemory:
+    def terms(stage: Number) -> tuple[StageLayers, Terms, Terms, Terms]:
         counted = stage_layers(inputs, recipe, stage, spread)
-        dense, expert = stage_parameters(inputs, counted, layer)
-        static = {**_state_terms(inputs, states, dense, expert), **buffers(counted)}
-        acts, transients = resident(counted), {**transient_of(counted), "mixer": of_mixers}
-        sums = {"static": total(static.values()), "activations": total(acts.values())}
+        held = _state_terms(inputs, states, *stage_parameters(inputs, counted, layer))
+        transients = {**transient_of(counted), "mixer": of_mixers}
+        return counted, {**buffers(counted), **held}, resident(counted), transients
+
+    def sums(static: Terms, acts: Terms, transients: Terms) -> tuple[Number, Number, Number]:
         transient: Number = 0.0
         for value in transients.values():
             transient = larger(transient, value)
-        peak = sums["static"] + sums["activations"] + transient
-        reserved = peak * (1.0 + kept.fragmentation)
+        return total(static.values()), total(acts.values()), transient
+
+    def peak(stage: Number) -> Number:
+        static, acts, transient = sums(*terms(stage)[1:])
+        return static + (acts + transient)  # the two have few fields of a plan in common
+
+    def device(peak: Number) -> Number:
+        return peak * (1.0 + kept.fragmentation) + kept.cuda_context + kept.communicator
+
+    def memory(stage: Number) -> StageMemory:
+        counted, *each = terms(stage)
+        static, acts, transient = sums(*each)
+        dense, expert = stage_parameters(inputs, counted, layer)
+        peak = static + (acts + transient)
+        of_static, of_acts, transients = each
         return StageMemory(
             layers=sum(counted.layers),
             parameters_dense=dense,
             parameters_expert=expert,
-            **static,
-            **NO_ACTIVATIONS | {f"activations_{name}": value for name, value in acts.items()},
+            **of_static,
+            **NO_ACTIVATIONS | {f"activations_{name}": value for name, value in of_acts.items()},
             **{f"transient_{name}": value for name, value in transients.items()},
-            **sums,
+            static=static,
+            activations=acts,
             transient=transient,
             peak_allocated=peak,
-            reserved=reserved,
-            device=reserved + kept.cuda_context + kept.communicator,
+            reserved=peak * (1.0 + kept.fragmentation),
+            device=device(peak),
         )
 
     def host(stage: Number) -> Number:
@@ -135,7 +152,7 @@ def stages(inputs: PlannedStep, recipe: TrainingRecipe) -> Stages:
             found = found + number * width / states[f"optimizer_{part}"]
         return found
 
-    return Stages(memory, host)
+    return Stages(memory, peak, device, host)
 
 
 # ---- Parameters and their states ----------------------------------------------------------------

@@ -85,11 +85,11 @@ def fullest_stage(inputs: StageInputs, recipe: TrainingRecipe) -> FullestStageRe
 def fullest(asked: PlannedStep, recipe: TrainingRecipe) -> tuple[StageMemory, Number, Number]:
     """Return the memory of the fullest stage, its number from 0, and its bytes on the host."""
     found = stages(asked, recipe)
-    device: Number = 0.0
+    most: Number = 0.0
     stage: Number = 0.0
     for place in deciding_stages(asked, recipe):
-        here = found.memory(place).device
-        stage, device = where(here > device, place, stage), larger(here, device)
+        here = found.peak(place)
+        stage, most = where(here > most, place, stage), larger(here, most)
     return found.memory(stage), stage, found.host(stage)
 
 
@@ -101,10 +101,10 @@ def device_memory(inputs: StageInputs, recipe: TrainingRecipe) -> Number:
     """
     asked = planned(inputs, recipe)
     found = stages(asked, recipe)
-    device: Number = 0.0
+    most: Number = 0.0
     for place in deciding_stages(asked, recipe):
-        device = larger(found.memory(place).device, device)
-    return device
+        most = larger(found.peak(place), most)
+    return found.device(most)
 
 
 def memory_groups(memory: StageMemory) -> dict[str, Number]:
