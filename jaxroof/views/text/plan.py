@@ -19,6 +19,7 @@ from jaxroof.analyses.result_metadata import (
 )
 from jaxroof.engine.grid.dataset import attributes
 from jaxroof.estimators.training.inputs import TrainingPlan
+from jaxroof.estimators.training.plans import SELDOM
 from jaxroof.estimators.training.recipe import LayerDivision
 from jaxroof.estimators.training.stages import chunk_split
 from jaxroof.units import equal_runs
@@ -28,6 +29,7 @@ from jaxroof.views.text.margin import mark_words
 MANY = 8  # more fields than these are too many to print those that say nothing
 ALWAYS = ("data", "tensor", "pipeline")  # degrees that are shown whatever they are
 VALUES = {  # what the values of a plan field mean
+    "reshard": "0: weights gathered, gradients reduced once a step",
     "recompute": "0 none, 1 selective, 2 full",
     "offload_optimizer": "1: optimizer states in host memory",
 }
@@ -115,8 +117,13 @@ def usual_words(plan: xr.Dataset) -> str:
 
 
 def whole_plan(plan: xr.Dataset) -> str:
-    """Return every field of a plan, as ``--plan`` and ``--mine`` read them."""
-    return fields_words(plan, plan_numbers(plan))
+    """Return every field of a plan, as ``--plan`` and ``--mine`` read them.
+
+    What a search seldom tries is told where it is not as usual.
+    """
+    numbers = plan_numbers(plan)
+    told = [name for name in numbers if name not in SELDOM or not is_usual(plan, name)]
+    return fields_words(plan, numbers, told)
 
 
 def plan_sentence(plan: xr.Dataset) -> str:

@@ -20,6 +20,7 @@ from jaxroof.validation.sources import NOTHING, sources
 from jaxroof.validation.steps import PARTS, largest_parts
 from jaxroof.views.text.layout import NARROW, PlainTable, Shown
 
+DENSE = "dense"  # with which regimes of dense models begin
 LEGEND = (
     "Errors are predicted over measured, less 1; median, mean and p90 are of absolute errors, bias "
     "is the median of signed ones; covered: the 80 % interval holds the measured time."
@@ -265,6 +266,17 @@ def scores_json(kind: Kind, found: pd.DataFrame) -> str:
 
 # ---- What a page of the documentation shows -----------------------------------------------------
 
+
+def unseen(found: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows that no constant was fitted to: of all kinds, or of dense models alone."""
+    named = {
+        start: [n for n, s in sources("steps").items() if s.fitted.startswith(start)]
+        for start in (NOTHING, f"{DENSE}: {NOTHING}")
+    }
+    every, dense = (found["source"].isin(names) for names in named.values())
+    return found[every | (dense & found["regime"].str.startswith(DENSE))]
+
+
 MADE = re.compile(r"(?<=<!-- made: )(\w+)( -->\n\n).*?(?=\n<!-- end -->)", re.S)
 
 
@@ -302,16 +314,13 @@ def page_parts(kind: Kind, found: pd.DataFrame) -> Mapping[str, Iterable[str]]:
         parts["sources"] = table(("source", "what", "where", "licence", "fitted to it"), rows)
         parts["columns"] = table(("column", "what it holds"), NOTES.items())
         return parts
-    unseen = found[
-        found["source"].isin([n for n, s in each.items() if s.fitted.startswith(NOTHING)])
-    ]
     widths = [[r.words, *r.half_widths, w] for r, w in zip(REGIMES, WITHIN_SOURCE, strict=True)]
     widths[WORDS.index("not_calibrated")][-1] = "as its model above"
     rows = ([n, f"{s.title}: {s.where}", s.fitted, s.noise or "not known"] for n, s in each.items())
     return {
         **parts,
         "regimes": scored(("regime",), steps.regime_scores(found)),
-        "unseen": scored(("regime",), steps.regime_scores(unseen)),
+        "unseen": scored(("regime",), steps.regime_scores(unseen(found))),
         "widths": table(
             ("regime", *(f"h {at} %" for at in LEVELS), "same software known, 80 %"), widths
         ),
