@@ -12,6 +12,13 @@ from jaxroof.catalog.lookup import architecture_with_choices
 from jaxroof.estimators.training.recipe import Recipe
 from jaxroof.settings import choose
 
+EACH_KIND = (  # models of the catalogue, one of every kind of layers; others have no other formulas
+    *("gpt2-124m", "llama3-8b", "mixtral-8x7b", "deepseek-v3", "vit-l-16", "nemotron4-340b"),
+    *("gemma2-27b", "gemma-3-1b", "mistral-7b-v0.1", "gpt-oss-20b", "llama-4-scout-text"),
+    *("qwen3-next-80b-a3b", "nemotron-h-8b", "nemotron-3-super-120b-a12b", "deepseek-v3.2"),
+    *("kimi-linear-48b-a3b", "glm-4.5", "minimax-m2", "mimo-v2-flash", "grok-1", "olmo-2-7b"),
+)
+
 
 def rows(name: str) -> list[dict[str, str]]:
     """Return the rows of a golden file, such as models/models."""
