@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
+from architectures import EACH_KIND
 
 import jaxroof as jr
 from jaxroof import catalog
@@ -191,13 +192,17 @@ def test_context_ranks_may_exchange_in_another_way() -> None:
     assert not (fixed != fixed[0])[:, PATHS.index("plan.exchange")].any()
 
 
-@pytest.mark.parametrize("model", [n for n in catalog.names("architectures") if "vit" not in n])
+@pytest.mark.parametrize("model", [
+    pytest.param(name, marks=[pytest.mark.slow] * (name not in EACH_KIND))
+    for name in catalog.names("architectures")
+    if "vit" not in name
+])  # fmt: skip
 def test_changes_compute_again_only_what_a_model_has(model: str) -> None:
     """From any recomputation; what computes nothing again says so, never by a part not there."""
-    dense = architecture(model).experts == 0.0
-    latent = "deepseek" in model
-    lacking = {"core_attn"} | ({"moe", "moe_act", "shared_experts"} if dense else set())
-    lacking |= set() if latent else {"mla_up_proj"}
+    shape = architecture(model)
+    lacking = {"moe", "moe_act", "shared_experts"} if shape.experts == 0.0 else set()
+    lacking |= set() if shape.kv_rank > 0.0 else {"mla_up_proj"}
+    lacking |= set() if shape.index_layers > 0.0 else {"core_attn"}  # an indexer keeps its scores
     for level in (0, 1, 2):
         given = asked_question(
             model=model, system="h100-nvs8", plan={"dp": 8, "rc": level}, global_batch=64

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from architectures import EACH_KIND
 from daily import daily
 
 import jaxroof as jr
@@ -23,7 +24,7 @@ from jaxroof.views.text.plan import filled_sentence, plan_sentence
 from jaxroof.views.text.ranked import own_sentence
 
 MODELS = [
-    name
+    pytest.param(name, marks=[pytest.mark.slow] * (name not in EACH_KIND))
     for name in catalog.names("architectures")
     if float(architecture_with_choices(name)[0].vocabulary) > 0.0
 ]
