@@ -1,10 +1,13 @@
 """Converters of measured runs: they make the packaged files, and say what a row lacks."""
 
+import csv
 import gzip
+import io
 
 import pytest
 from refusals import refused
 
+from jaxroof.catalog.lookup import training_system
 from jaxroof.errors import InputError
 from tools.rows import convert
 from tools.rows.common import Row, count, options, read
@@ -246,3 +249,10 @@ def test_a_pipeline_of_torchtitan_gathers_once_and_has_as_many_microbatches_as_s
     assert (found["software.fused"], found["software.tensor_async"]) == (1.0, 1.0)
     assert found["system.hbm_bandwidth"] == 2.4e12
     assert found["system.matrix_flops"] == pytest.approx(989.4e12 * (5.0 / 7.0) ** 0.76)
+
+
+def test_rows_of_several_sources_in_one_file_are_each_of_its_machine():
+    rows = [raw("torchtitan")["titan-10"], raw("simumax_b200")["simumax-b200-01"]]
+    titan, other = csv.DictReader(io.StringIO(convert.converted(rows, "steps")))
+    assert float(titan["system.hbm_bandwidth"]) == 2.4e12
+    assert float(other["system.hbm_bandwidth"]) == training_system("b200-180-sxm").hbm_bandwidth

@@ -17,7 +17,9 @@ from collections.abc import Callable
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.inputs import layers_by_part
 from jaxroof.estimators.training.step import training
+from jaxroof.records import get_at
 from jaxroof.settings import paths_of
+from jaxroof.validation.rows import on_system
 from tools.rows.common import Row, Settings, read
 from tools.rows.memory import measured_memory, memory_settings
 from tools.rows.steps import chip_of, measured_step, step_settings
@@ -45,7 +47,7 @@ def converted(rows: list[Row], of: str) -> str:
     table = csv.DictWriter(written, kept, extrasaction="ignore", lineterminator="\n")
     table.writeheader()
     for line in lines:
-        usual = {name: _usual(name) for name in kept} | _layers(line)
+        usual = {name: _usual(name) for name in kept} | _layers(line) | _machine(line, kept)
         filled = line if line["#refused"] else usual | line
         table.writerow({name: _cell(value) for name, value in filled.items()})
     return written.getvalue()
@@ -88,6 +90,15 @@ def _layers(line: Settings) -> Settings:
     if model["layers"] is None:
         return {}
     return {f"model.{n}": v for n, v in layers_by_part(types.SimpleNamespace(**model)).items()}
+
+
+def _machine(line: Settings, names: list[str]) -> Settings:
+    """Return numbers of a row's machine that only other rows say, as the catalogue has them."""
+    paths = [n for n in names if n.startswith("system.") and _usual(n) is None and n not in line]
+    if not paths or "system" not in line:
+        return {}
+    system = on_system(line["system"])
+    return {name: get_at(system, name.removeprefix("system.")) for name in paths}
 
 
 def _cell(value: float | str | None) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from daily import daily
 
+import jaxroof as jr
 from jaxroof.catalog.architecture import Architecture
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan, planned
 from jaxroof.estimators.training.legality import verdicts
@@ -118,3 +119,14 @@ def test_refused_choices_are_counted_by_rule() -> None:
     refused = plans(question(DENSE, 12, 12), TrainingRecipe()).refused
     assert refused["heads_divisible"] == 3  # 3, 6 and 12 ranks for 8 heads
     assert refused["experts_exist"] == 0
+
+
+def test_a_search_reshards_unless_a_rule_names_it():
+    asked = {"model": "llama3-70b", "system": "h100-nvs8", "gpus": 64, "global_batch": 64}
+    usual = jr.search("training", **asked, where="zero=3")
+    other = jr.search("training", **asked, where="zero=3,rs=0")
+    either = jr.search("training", **asked, where="zero=3,rs>=0")
+    assert [float(one.reshard) for one in (usual, other)] == [1.0, 0.0]
+    assert float(other.step_time) < float(usual.step_time)
+    assert float(either.step_time) == float(other.step_time)
+    assert float(other.memory) > float(usual.memory), "weights and gradients of a stage are whole"
