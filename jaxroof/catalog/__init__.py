@@ -38,6 +38,17 @@ TEXTS = ("title", "source", "note", "peaks_source")
 ALSO = {
     "systems": ["peaks", "peaks_source", "chip", "nics_per_node"],
     "chips": ["systems", "ranges", "bound", "unseen"],
+    "architectures": ["family", "released", "taken", "left_out"],
+}
+UNLESS = {  # what an entry of the catalogue has if it does not say otherwise
+    "architectures": {
+        "attention": "heads",
+        "recurrence": "none",
+        "mlp": "gated",
+        "norm": "rmsnorm",
+        "biases": "none",
+        "embeddings": "separate",
+    }
 }
 
 
@@ -129,7 +140,13 @@ def _published(kind: str) -> dict[str, dict[str, Any]]:
     for name, table in tables.items():
         if "base" in table:  # an earlier entry with some of its fields changed
             tables[name] = _changed(tables[table.pop("base")], table)
+    tables = {name: table | _missing(kind, table) for name, table in tables.items()}
     return dict(pair for base, table in tables.items() for pair in _variants(base, table))
+
+
+def _missing(kind: str, table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an entry of the catalogue leaves to ``UNLESS``."""
+    return {key: value for key, value in UNLESS.get(kind, {}).items() if key not in table}
 
 
 def _changed(written: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def software(name: str) -> Software:
 # what a model's entry may set beside its numbers: choices of a training step or unfused blocks
 CHOICES = ("split", "attention", "variant")
 # what an architecture's entry may set beside its numbers: choices of the recipes of `training`
-ARCHITECTURE_CHOICES = ("attention", "mlp", "norm", "biases", "embeddings")
+ARCHITECTURE_CHOICES = ("attention", "recurrence", "mlp", "norm", "biases", "embeddings")
 
 
 def model(name: str | os.PathLike[str], **fields: Any) -> Model:
@@ -97,6 +97,7 @@ def architecture_with_choices(
     fields = units(Architecture)
     choices = ARCHITECTURE_CHOICES
     entry = catalog.entry("architectures", name, fields, _optional(Architecture), choices)
+    entry.setdefault("recurrence", "none")  # files of yesterday do not say
     missing = [key for key in ARCHITECTURE_CHOICES if key not in entry]
     if missing:
         raise refusal(_called(name), f"{', '.join(missing)}: missing; expected a choice each")
