@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxroof.errors import InputError, refusal, shown
+from jaxroof.limits import BOUNDS
 
 Entry = dict[str, Any]  # fields of an Architecture and choices of its recipe
 Kind = Callable[[int], str]  # number of a layer, from 0 -> its kind where no list says it
@@ -83,7 +84,11 @@ class Config:
 
     def layers(self) -> int:
         """Return the number of layers."""
-        return self.count("num_hidden_layers")
+        layers = self.count("num_hidden_layers")
+        if layers > BOUNDS["layers"]:
+            most = f"at most {BOUNDS['layers']:,.0f}"
+            raise self.refuse("num_hidden_layers", f"given {shown(layers)}", most)
+        return layers
 
     def pattern(self, key: str, known: Sequence[Any], otherwise: Kind | None = None) -> list[Any]:
         """Return the kind of every layer, as a list or a text has it.

@@ -105,6 +105,32 @@ def architecture_with_choices(
     return _record(Architecture, entry, name, {}), chosen
 
 
+def trained_architecture(
+    name: str | os.PathLike[str] | catalog.Table,
+) -> tuple[Architecture, dict[str, str]]:
+    """Return a model of today and its choices, if its training has a formula.
+
+    Raises: InputError for one of whose layers only the parameters are counted.
+    """
+    found, choices = architecture_with_choices(name)
+    reason = only_parameters(found, choices)
+    if reason:
+        raise refusal(_called(name), reason)
+    return found, choices
+
+
+def only_parameters(found: Architecture, choices: Mapping[str, str]) -> str:
+    """Return why only the parameters of a model are counted, or nothing."""
+    size = {"heads": found.value_size}.get(choices["attention"], 0.0)
+    if found.shared_kv:
+        said = "shared_kv: values are the keys: parameters only; expected values of their own"
+        return f"{said}, which time and memory take"
+    if size not in (0.0, found.head_size):
+        said = f"value_size: {size:.0f} beside keys of {found.head_size:.0f}: parameters only"
+        return f"{said}; expected one size, which time and memory take"
+    return ""
+
+
 def mlp(name: str | os.PathLike[str], **fields: Any) -> Mlp:
     """Return an MLP from the catalogue, or from a TOML file given by path, with fields changed.
 

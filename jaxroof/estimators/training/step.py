@@ -264,7 +264,7 @@ stage_memory = Estimator(
     limits=(Limit("device", memory_limit), *MORE_LIMITS),
     alone={"device": device_memory},
     products={"gpus": DEGREES},
-    names={"model": named.architecture_with_choices, "system": named.device},
+    names={"model": named.trained_architecture, "system": named.device},
     shorthand=SHORTHAND,
     expand=expand_settings(timed=False),
     example=example_of_memory,
