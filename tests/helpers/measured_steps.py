@@ -71,7 +71,6 @@ OLD = SharedConstants(  # section 8 of the sheet of layers, column old
     graph_part=0.0,
     moe_years=2.22,
     expert_tile=0.0,
-    expert_bias_bytes=0.0,
 )
 CAPTURED = 2026.4  # year from which the old sheet has graphs
 LOSSES = {
