@@ -12,7 +12,11 @@ from refusals import refused
 import jaxroof as jr
 from jaxroof import catalog
 from jaxroof.catalog.architecture import Architecture
-from jaxroof.catalog.lookup import ARCHITECTURE_CHOICES, architecture_with_choices
+from jaxroof.catalog.lookup import (
+    ARCHITECTURE_CHOICES,
+    architecture_with_choices,
+    only_parameters,
+)
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.recipe import Recipe
 from jaxroof.records import checked, units
@@ -141,7 +145,10 @@ def test_models_move_along_an_axis_with_their_choices() -> None:
     assert found.values.tolist() == alone
 
 
-@pytest.mark.parametrize("name", NAMES)
+TRAINED = [name for name in NAMES if not only_parameters(*architecture_with_choices(name))]
+
+
+@pytest.mark.parametrize("name", TRAINED)
 def test_a_model_as_a_record_is_the_model_by_name(name: str) -> None:
     """What it is goes along with its numbers, into every question that gives no recipe."""
     plan, system = jr.TrainingPlan(recompute=1.0), jr.training_system("h100-nvs8")
