@@ -175,7 +175,9 @@ def _layer_terms(
     """
     if choices.recompute is Fsdp2Recompute.NONE:
         fused = dataclasses.replace(recipe, attention_kernel=AttentionKernel.CUDNN)
-        return activations(inputs, fused, size, groups(inputs.model))[0].every
+        plan = dataclasses.replace(inputs.plan, recompute=0.0)
+        plain = dataclasses.replace(inputs, plan=plan)
+        return activations(plain, fused, size, groups(inputs.model))[0].saved
     model, tokens, state, tensor = inputs.model, size.tokens, size.state, inputs.plan.tensor
     if choices.recompute is Fsdp2Recompute.FULL:
         return {"norm_inputs": state / tensor}

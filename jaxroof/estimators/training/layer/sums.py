@@ -117,16 +117,17 @@ def groups(model: TrainingModel) -> Groups:
         ),
         Group(Kind.ROUTED, routed, routed / layers, 0.0, routed / behind, routed_mlp(model)),
     ]
-    counted = zip(
-        *((g.layers, g.share, g.leading, g.following) for g in (*mixers, *mlps)), strict=True
+    parts = [*mixers, *mlps]
+    blocks = Group(
+        Kind.BLOCKS,
+        total(g.layers for g in parts) / 2.0,
+        total(g.share for g in parts) / 2.0,
+        total(g.leading for g in parts) / 2.0,
+        total(g.following for g in parts) / 2.0,
+        norms(model) | residuals(model),
     )
-    blocks = (total(some) / 2.0 for some in counted)
-    return [
-        Group(Kind.EVERY, layers, 1.0, 1.0, 1.0, rotation(model) | activation(model)),
-        Group(Kind.BLOCKS, *blocks, norms(model) | residuals(model)),
-        *mixers,
-        *mlps,
-    ]
+    every = rotation(model) | activation(model)
+    return [Group(Kind.EVERY, layers, 1.0, 1.0, 1.0, every), blocks, *parts]
 
 
 def leading_layers(model: Architecture) -> Number:
@@ -439,9 +440,9 @@ def momentary(inputs: PlannedStep, recipe: TrainingRecipe, size: Sizes, of: Grou
     kept = Kept(inputs, recipe, size)
     most: Number = 0.0
     for group in of:
-        for one in (one for one in group.operations.values() if one.momentary is not None):
+        for one in group.operations.values():
             there = times(group.share, one.share)
-            if not known(there, 0.0):
+            if one.momentary is not None and not known(there, 0.0):
                 most = larger(most, where(there > 0.0, one.momentary(kept), 0.0))
     return most
 
