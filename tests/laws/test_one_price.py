@@ -66,7 +66,10 @@ def names_of(selective: str) -> str:
 @pytest.mark.parametrize("kernel", AttentionKernel)
 @pytest.mark.parametrize("model", daily(LANGUAGE, *map(LANGUAGE.index, FEW)))
 def test_what_is_computed_again_frees_bytes(model: str, kernel: AttentionKernel) -> None:
-    """A part of the layers that frees no byte takes no time, whatever else is computed again."""
+    """A part of the layers that frees no byte takes no time, whatever else is computed again.
+
+    But for the launch of an activation that no layer has, as the sheet of layers of 2026 counts it.
+    """
     inputs, choices = resolve(training, {**about(model), "plan.recompute": 1.0})[:2]
     for selective in Selective:
         recipe = dataclasses.replace(choices, selective=selective, attention_kernel=kernel)
@@ -78,7 +81,8 @@ def test_what_is_computed_again_frees_bytes(model: str, kernel: AttentionKernel)
             for some in (modules, *(modules - {one} for one in modules))
         )
         assert all(time < every[0] for time, held in fewer if held > every[1])
-        assert all(time == every[0] for time, held in fewer if held == every[1])
+        same = [time for time, held in fewer if held == every[1]]
+        assert same == pytest.approx([every[0]] * len(same), rel=2e-3)
 
 
 def _time_and_activations(inputs: Any, recipe: TrainingRecipe) -> tuple[float, float]:
