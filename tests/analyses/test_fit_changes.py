@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
-from architectures import EACH_KIND
+from architectures import language_models, one_of_each
 
 import jaxroof as jr
-from jaxroof import catalog
 from jaxroof.analyses.fit_changes import (
     ABOUT,
     KINDS,
@@ -192,11 +191,7 @@ def test_context_ranks_may_exchange_in_another_way() -> None:
     assert not (fixed != fixed[0])[:, PATHS.index("plan.exchange")].any()
 
 
-@pytest.mark.parametrize("model", [
-    pytest.param(name, marks=[pytest.mark.slow] * (name not in EACH_KIND))
-    for name in catalog.names("architectures")
-    if "vit" not in name
-])  # fmt: skip
+@pytest.mark.parametrize("model", one_of_each(language_models()))
 def test_changes_compute_again_only_what_a_model_has(model: str) -> None:
     """From any recomputation; what computes nothing again says so, never by a part not there."""
     shape = architecture(model)

@@ -3,12 +3,15 @@
 import csv
 import dataclasses
 import gzip
+from collections.abc import Iterable
 from typing import Any
 
+import pytest
 from places import GOLDEN
 
+from jaxroof import catalog
 from jaxroof.catalog.architecture import Architecture
-from jaxroof.catalog.lookup import architecture_with_choices
+from jaxroof.catalog.lookup import architecture_with_choices, only_parameters
 from jaxroof.estimators.training.recipe import Recipe
 from jaxroof.settings import choose
 
@@ -18,6 +21,18 @@ EACH_KIND = (  # models of the catalogue, one of every kind of layers; others ha
     *("qwen3-next-80b-a3b", "nemotron-h-8b", "nemotron-3-super-120b-a12b", "deepseek-v3.2"),
     *("kimi-linear-48b-a3b", "glm-4.5", "minimax-m2", "mimo-v2-flash", "grok-1", "olmo-2-7b"),
 )
+
+
+def language_models() -> list[str]:
+    """Return the names of models of language whose training has a formula."""
+    some = {name: architecture_with_choices(name) for name in catalog.names("architectures")}
+    return [n for n, one in some.items() if one[0].vocabulary > 0.0 and not only_parameters(*one)]
+
+
+def one_of_each(names: Iterable[str]) -> list[Any]:
+    """Return models as parameters of a test: one of every kind daily, the others with -m slow."""
+    marks = {name: [pytest.mark.slow] * (name not in EACH_KIND) for name in names}
+    return [pytest.param(name, marks=some) for name, some in marks.items()]
 
 
 def rows(name: str) -> list[dict[str, str]]:

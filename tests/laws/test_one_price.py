@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from architectures import language_models
 from daily import daily
 
 import jaxroof as jr
-from jaxroof import catalog
 from jaxroof.analyses.fit_changes import PATHS, at_once, legal, step_times, with_points
 from jaxroof.analyses.fit_question import asked_question
 from jaxroof.engine.grid.question import resolve
@@ -23,10 +23,11 @@ from jaxroof.estimators.training.recipe import (
 )
 from jaxroof.estimators.training.step import training
 
-LANGUAGE = [name for name in catalog.names("architectures") if not name.startswith("vit")]
+LANGUAGE = language_models()
 RECOMPUTED = [(0, "light"), (1, "light"), (1, "core_attn"), (1, "mlp"), (1, "moe"), (2, "light")]
-# one of each kind: dense, latent attention with experts, experts, an old one
-FEW = ("llama3-8b", "deepseek-v3", "mixtral-8x7b", "gpt2-1.5b")
+# one of each kind: dense, latent attention with experts, experts, an old one, windows, hybrids
+FEW = ("llama3-8b", "deepseek-v3.2", "mixtral-8x7b", "gpt2-1.5b", "gpt-oss-120b")
+FEW += ("nemotron-3-super-120b-a12b", "qwen3-next-80b-a3b", "kimi-linear-48b-a3b")
 PLANNED = ("dp", "tp", "cp", "cx", "pp", "mb", "vp", "ep", "etp", "sp", "zero", "off")
 
 

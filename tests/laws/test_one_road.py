@@ -17,6 +17,8 @@ ASKED = {
     "few experts": ("mixtral-8x7b", "h100-nvs8", 4, 16, ""),
     "experts": ("mixtral-8x7b", "h100-nvs8", 32, 128, "tp<=8"),
     "latent attention": ("deepseek-v3", "h800-nvs8", 128, 512, "tp<=2,mb<=2"),
+    "windows": ("gpt-oss-120b", "gb200-nvl72", 64, 256, "tp<=2,mb<=2"),
+    "hybrid": ("nemotron-3-super-120b-a12b", "gb200-nvl72", 64, 256, "tp<=2,mb<=2"),
     "deep": ("llama3.1-405b", "h100-nvs8", 512, 512, "off=0"),
     "stages": ("gpt3-175b", "a100-nvs4", 96, 1536, "zero<=2"),
 }

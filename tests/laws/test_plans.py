@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from architectures import EACH_KIND
+from architectures import language_models, one_of_each
 from daily import daily
 
 import jaxroof as jr
-from jaxroof import catalog
 from jaxroof.catalog.lookup import architecture_with_choices, training_system
 from jaxroof.engine.grid.question import resolve
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan, planned
@@ -23,11 +22,6 @@ from jaxroof.views.text.fit import title_of
 from jaxroof.views.text.plan import filled_sentence, plan_sentence
 from jaxroof.views.text.ranked import own_sentence
 
-MODELS = [
-    pytest.param(name, marks=[pytest.mark.slow] * (name not in EACH_KIND))
-    for name in catalog.names("architectures")
-    if float(architecture_with_choices(name)[0].vocabulary) > 0.0
-]
 DRAWN = 40  # legal plans of each model that fit is asked about
 
 
@@ -44,7 +38,7 @@ def question(name: str, gpus: int, batch: int) -> tuple[TrainingInputs, Training
 
 
 @pytest.mark.parametrize("gpus", [512, 768])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", one_of_each(language_models()))
 def test_pipelines_are_weighed_and_legal_in_fit_too(name: str, gpus: int) -> None:
     """Whether or not they divide the layers; what a search lists, ``fit --plan`` takes."""
     inputs, recipe = question(name, gpus, gpus)

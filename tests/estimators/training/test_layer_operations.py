@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from architectures import EACH_KIND
+from architectures import one_of_each
 from measured_steps import KINDS, steps
 
 from jaxroof import catalog
@@ -54,10 +54,7 @@ PARTS = {  # of the sheet: operations that sum to it, both directions
     "matmul": (*ATTENTION, *RECURRENT, *MLPS),
     "recurrent": ("Mamba-2 scan", "DeltaNet scan", "KDA scan"),
 }  # fmt: skip
-every_model = pytest.mark.parametrize("name", [
-    pytest.param(name, marks=[pytest.mark.slow] * (name not in EACH_KIND))
-    for name in catalog.names("architectures")
-])  # fmt: skip
+every_model = pytest.mark.parametrize("name", one_of_each(catalog.names("architectures")))
 
 
 @functools.cache

@@ -25,7 +25,8 @@ from jaxroof.records import checked, get_at, replace_at
 from jaxroof.structure import results
 
 EXAMPLE = checked(training.example())
-MODELS = ("llama3-8b", "mixtral-8x7b", "deepseek-v3")
+MODELS = ("llama3-8b", "mixtral-8x7b", "deepseek-v3", "gpt-oss-120b", "nemotron-h-8b")
+MODELS += ("qwen3-next-80b-a3b", "deepseek-v3.2", "kimi-linear-48b-a3b", "llama-4-scout-text")
 DRAWN = 200  # plans of each model, drawn from all legal ones
 
 
@@ -173,6 +174,11 @@ QUESTIONS = [
     ("llama3.1-405b", 128, 64, {"data": 4, "tensor": 8, "pipeline": 4, "interleave": 8}),
     ("mixtral-8x7b", 64, 256, {"data": 8, "tensor": 2, "pipeline": 4, "expert": 8}),
     ("deepseek-v3", 2048, 4096, {"data": 128, "pipeline": 16, "expert": 64, "recompute": 2}),
+    ("gpt-oss-120b", 64, 64, {"data": 16, "pipeline": 4, "expert": 16}),
+    ("nemotron-3-super-120b-a12b", 64, 64, {"data": 16, "pipeline": 4, "expert": 16}),
+    ("qwen3-next-80b-a3b", 64, 64, {"data": 16, "pipeline": 4, "expert": 16, "recompute": 1}),
+    ("deepseek-v3.2", 128, 64, {"data": 16, "pipeline": 8, "expert": 16}),
+    ("kimi-linear-48b-a3b", 64, 64, {"data": 16, "pipeline": 4, "expert": 16, "recompute": 2}),
     ("llama3-8b", 8, 8, {"data": 8, "zero_stage": 3, "offload_optimizer": 1}),
 ]
 

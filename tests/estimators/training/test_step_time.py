@@ -209,6 +209,11 @@ DIVISIONS = [  # the legal plans of the others are among those of uneven stages
     ("mixtral-8x7b", 64, "a100-80-sxm"),
     ("deepseek-v3", 64, "h100-nvs8"),
     ("qwen3-235b-a22b", 32, "h200-141-sxm"),
+    ("gpt-oss-120b", 64, "gb200-nvl72"),
+    ("nemotron-3-super-120b-a12b", 64, "gb200-nvl72"),
+    ("deepseek-v3.2", 128, "gb200-nvl72"),
+    ("qwen3-next-80b-a3b", 64, "h100-nvs8"),
+    ("kimi-linear-48b-a3b", 64, "h100-nvs8"),
 ])  # fmt: skip
 def test_no_step_is_faster_than_its_bound(
     model: str, gpus: int, system: str, division: LayerDivision
