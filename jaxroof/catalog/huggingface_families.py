@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from jaxroof.catalog.huggingface_config import CHUNKS, CLASS, FULL, LINEAR, WINDOW, Config, Entry
 from jaxroof.catalog.huggingface_parts import (
+    FIRST,
     SIZES,
     after_first,
     decoder,
@@ -246,11 +247,13 @@ def _llama4(config: Config) -> Entry:
     found = routed_experts(
         config,
         lambda i: i in config.items("moe_layers") if listed else (i + 1) % step == 0,
+        "moe_layers" if listed else "interleave_moe_layer_step",
         "num_local_experts",
         ("num_experts_per_tok", 1),
         "intermediate_size",
     )
     found["shared_feedforward"] = found["expert_feedforward"]
+    config.taken["shared_feedforward"] = "intermediate_size"
     whole = decoder(config, inside=unused_width(found), width="intermediate_size_mlp") | found
     interval = config.count("no_rope_layer_interval", 4)
     if config.items("no_rope_layers"):
@@ -286,15 +289,9 @@ def _hunyuan(config: Config) -> Entry:
     for key in ("attention_head_dim", "cla_share_factor"):
         config.given(key)  # a repetition, and of what is not used
     skipped = config.count("moe_layer_num_skipped", 0, zero=True)
-    found = routed_experts(
-        config,
-        lambda layer: layer >= skipped,
-        "num_experts",
-        "moe_topk",
-        "moe_intermediate_size"
-        if config.given("moe_intermediate_size") is not None
-        else "intermediate_size",
-    )
+    own = config.given("moe_intermediate_size") is not None
+    sizes = "num_experts", "moe_topk", "moe_intermediate_size" if own else "intermediate_size"
+    found = routed_experts(config, lambda i: i >= skipped, "moe_layer_num_skipped", *sizes)
     found |= shared_experts(config, "num_shared_expert", found, 1)
     norms = {"head_norms": 2} if config.flag("use_qk_norm", True) else {}
     return decoder(config, inside=unused_width(found)) | found | norms
@@ -312,6 +309,7 @@ def _ernie(config: Config) -> Entry:
     found = routed_experts(
         config,
         lambda layer: first <= layer <= last and (layer + 1) % every == 0,
+        "moe_layer_start_index, moe_layer_end_index, moe_layer_interval",
         "moe_num_experts",
         "moe_k",
         "moe_intermediate_size",
@@ -328,7 +326,6 @@ def _deepseek(config: Config) -> Entry:
     config.only(False, "attention_bias", "mlp_bias")
     latent, found = latent_attention(config), deepseek_experts(config)
     size = latent["nope_size"] + latent["rope_size"]
-    config.taken["head_size"] = "qk_nope_head_dim + qk_rope_head_dim"
     return decoder(config, size=size, inside=unused_width(found)) | latent | found
 
 
@@ -362,9 +359,8 @@ def _kimi_linear(config: Config) -> Entry:
     if not here or sorted(map(repr, here + there)) != sorted(map(repr, range(1, layers + 1))):
         said = f"given {shown(here)} and full_attn_layers {shown(there)}"
         raise inner.refuse("kda_layers", said, f"each of the layers 1 to {layers} in one of them")
-    found = routed_experts(
-        config, after_first(config), "num_experts", "num_experts_per_token", "moe_intermediate_size"
-    )
+    sizes = "num_experts", "num_experts_per_token", "moe_intermediate_size"
+    found = routed_experts(config, after_first(config), FIRST, *sizes)
     found |= shared_experts(config, "num_shared_experts", found)
     own = inner.counts(
         kda_heads="num_heads", kda_head_size="head_dim", convolution=("short_conv_kernel_size", 4)
@@ -437,7 +433,7 @@ def _mimo_v2(config: Config) -> Entry:
     config.given("attention_chunk_size")  # a repetition
     local = config.pattern("hybrid_layer_pattern", (0, 1))
     routed = config.pattern("moe_layer_freq", (0, 1))
-    found = routed_experts(config, lambda layer: bool(routed[layer]), *SIZES)
+    found = routed_experts(config, lambda layer: bool(routed[layer]), "moe_layer_freq", *SIZES)
     found |= shared_experts(config, "n_shared_experts", found)
     config.count("head_dim")
     whole = decoder(config, inside=unused_width(found)) | found

@@ -57,6 +57,8 @@ def divides(config: Config, key: str, part: int, whole: int, words: str) -> None
 
 def embeddings(config: Config, tied: bool) -> str:
     """Return whether the head uses the embedding."""
+    stated = config.given("tie_word_embeddings") is not None
+    config.taken["embeddings"] = "tie_word_embeddings" if stated else CLASS
     return "tied" if config.flag("tie_word_embeddings", tied) else "separate"
 
 
@@ -88,8 +90,11 @@ def even(layer: int) -> str:
     return FULL if layer % 2 else WINDOW
 
 
-def routed_experts(config: Config, routes: Callable[[int], bool], *keys: Key) -> Entry:
-    """Return the experts of a model: their sizes by key, and how many layers have none."""
+def routed_experts(config: Config, routes: Callable[[int], bool], said: str, *keys: Key) -> Entry:
+    """Return the experts of a model: their sizes by key, and how many layers have none.
+
+    ``said`` are the keys that say which layers route.
+    """
     found = some_experts(config, *keys)
     kinds = config.pattern(
         "mlp_layer_types", ("dense", "sparse"), lambda i: "sparse" if routes(i) else "dense"
@@ -99,8 +104,9 @@ def routed_experts(config: Config, routes: Callable[[int], bool], *keys: Key) ->
         raise config.refuse(_key(keys[0]), f"given {found['experts']}", "none, as no layer routes")
     if not dense:
         return found
-    leading = "dense" not in kinds[dense:]
-    return found | {"first_dense_layers" if leading else "dense_layers": dense}
+    name = "dense_layers" if "dense" in kinds[dense:] else "first_dense_layers"
+    config.taken[name] = said if config.given("mlp_layer_types") is None else "mlp_layer_types"
+    return found | {name: dense}
 
 
 def some_experts(config: Config, *keys: Key) -> Entry:
@@ -140,12 +146,13 @@ def after_first(config: Config) -> Callable[[int], bool]:
     return lambda layer: layer >= first and layer % every == 0
 
 
+FIRST = "first_k_dense_replace, moe_layer_freq"
 SIZES = ("n_routed_experts", "num_experts_per_tok", "moe_intermediate_size")  # of DeepSeek
 
 
 def deepseek_experts(config: Config, shared: int = 0) -> Entry:
     """Return experts as DeepSeek names their sizes, beside shared ones."""
-    found = routed_experts(config, after_first(config), *SIZES)
+    found = routed_experts(config, after_first(config), FIRST, *SIZES)
     return found | shared_experts(config, "n_shared_experts", found, shared)
 
 
@@ -159,12 +166,13 @@ def latent_attention(config: Config) -> Entry:
         raise config.refuse("q_lora_rank", "missing", "a width, or null for none")
     for key in ("head_dim", "qk_head_dim"):
         config.given(key)  # a repetition, or no width of this attention
+    config.taken["head_size"] = "qk_nope_head_dim + qk_rope_head_dim"
     return found | {"attention": "latent"}
 
 
 def local_experts(config: Config, active: str | tuple[str, int], number: Any) -> Entry:
     """Return the experts of a model in all of its layers, as wide as its MLPs would be."""
-    return routed_experts(config, everywhere, number, active, "intermediate_size")
+    return routed_experts(config, everywhere, "", number, active, "intermediate_size")
 
 
 def everywhere(layer: int) -> bool:
@@ -192,6 +200,7 @@ def qwen_experts(config: Config, number: Any = "num_experts", active: Any = None
     return routed_experts(
         config,
         lambda layer: (layer + 1) % step == 0 and layer not in dense,
+        "decoder_sparse_step, mlp_only_layers",
         number,
         active or "num_experts_per_tok",
         ("moe_intermediate_size", 768) if active else "moe_intermediate_size",

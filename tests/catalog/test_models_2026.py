@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from architectures import architecture, rows
@@ -10,6 +11,7 @@ import jaxroof as jr
 from jaxroof import catalog
 from jaxroof.catalog import huggingface
 from jaxroof.errors import InputError
+from jaxroof.estimators.training.layer_kinds import layer_kinds
 from jaxroof.records import leaves
 
 ROWS = {row["name"]: row for row in rows("models/models_2026")}
@@ -36,6 +38,52 @@ def test_counts_are_those_of_the_table(name: str) -> None:
     if row["published_with_mtp"]:
         copies = int(row["mtp_copies"] or 0) * int(found.parameters_embedding)
         assert counts[0] + counts[2] + copies == int(row["published_with_mtp"])
+
+
+@pytest.mark.parametrize("name", catalog.names("architectures"))
+def test_kinds_of_layers_sum_to_the_model(name: str) -> None:
+    model, recipe = architecture(name)
+    kinds, found = layer_kinds(model, recipe), jr.evaluate("model_size", model=name)
+    assert sum(kind.parameters for kind in kinds) == pytest.approx(float(found.parameters), 1e-14)
+    active = float(found.active_parameters)
+    assert sum(kind.active for kind in kinds) == pytest.approx(active, 1e-14)
+    assert all(0.0 < kind.active <= kind.parameters for kind in kinds)
+
+
+SHOWN = {  # model: words of what is said of its layers
+    "gemma3-27b-text": [
+        "52 of 62 layers see a window of 1,024 tokens.",
+        "81,920 B a token in 10 layers that see all tokens; 425,984 B a token in 52 layers with a "
+        "window, so at most 436.208 MB.",
+    ],
+    "llama-4-scout": ["36 of 48 layers see chunks of 8,192 tokens."],
+    "deepseek-v3": ["Cache in 16 bits: 70,272 B a token in 61 layers"],
+    "glm-5.2": ["21 of 78 layers own an indexer; a query sees the 2,048 keys that it keeps."],
+    "nemotron-3-super": ["in 40 Mamba-2 layers, which does not grow.", "Mamba-2 40 4,385,438,720"],
+    "mimo-v2-flash": ["No training step: value_size: 128 beside keys of 192: parameters only"],
+    str(TODAY / "gemma-3-27b.json"): [
+        "layers 62 (num_hidden_layers)",
+        "vocabulary 262208 (as its class has it)",
+        "left_out vision_config: only the text is counted",
+        "attention in windows 52 3,435,148,288 12.72 %",
+    ],
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_show_tells_of_layers_windows_and_cache(name: str, jaxroof: Any) -> None:
+    said = jaxroof(f"show {name}")
+    assert (said.code, said.err) == (0, "")
+    assert all(words in said.words for words in SHOWN[name]), said.out
+
+
+def test_list_fits_80_columns(jaxroof: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = jaxroof("list models").out.splitlines()
+    assert max(map(len, lines)) <= 80
+    listed = [line.split()[0] for line in lines if line.startswith("  ")]
+    assert listed == [*catalog.names("architectures")]
+    assert lines.index("Shapes of published studies") > lines.index("Llama")
 
 
 def test_all_but_one_of_the_published_counts_are_met_to_the_digit() -> None:

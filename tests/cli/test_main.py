@@ -134,7 +134,8 @@ def test_list_has_a_line_for_every_entry(kind, jaxroof, monkeypatch):
     assert (said.code, said.err) == (0, "")
     kinds = ("architectures", "models") if kind == "models" else (kind,)
     names = [name for one in kinds for name in catalog.names(one)]
-    assert [line.split()[0] for line in said.out.splitlines() if line] == names
+    first = [line.split()[0] for line in said.out.splitlines() if line]
+    assert [word for word in first if word in names] == names  # families have a heading
     few = jaxroof(f"list {kind}").out
     assert kind == "mlps" or ("of single studies" in few and "gpt3-1t" not in few)
 

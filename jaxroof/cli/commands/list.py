@@ -14,6 +14,8 @@ STUDIES = re.compile(  # systems that one study describes: variants of chips, be
 )
 OF = "; of --estimator published"  # what the models of the study are asked with
 NAME = 18  # characters of the longest name
+HEADINGS = {"studies": "Shapes of published studies"}  # of families
+MODELS_NOTE = "`jaxroof show NAME` prints the layers of a model by kind, and where it comes from."
 EXAMPLES = 4  # names shown per kind in the list of all kinds
 COLUMNS = {"TFLOP/s": 7, "GB": 4, "GB/s": 8, "domain": 6}  # of the list, and how wide each is
 NARROW = (("domain",), ("GB/s", "domain"), ("GB", "GB/s", "domain"))  # left out one after another
@@ -53,19 +55,30 @@ def command(kind: str, every: bool) -> None:
             print_wrapped(note)
         _more(sum(map(_of_a_study, catalog.names(kind))), kind, every)
         return
-    kinds = {"models": ("architectures", "models") if every else ("architectures",)}
-    family = ""
-    for one in kinds.get(kind, (kind,)):
-        for name in catalog.names(one):
-            entry = catalog.describe(one, name)
-            before, family = family, re.split(r"[^a-z]", name)[0]
-            if kind == "models" and before not in ("", family):
-                click.echo()
-            said = f"{entry['title']}: {_summary(entry)}{OF * (one == 'models')}"
-            print_entries([(f"{name:<{NAME}}", said)])
-    if kind == "models" and not every:
-        click.echo()
+    if kind == "models":
+        _families()
+    for name in catalog.names(kind) if kind != "models" or every else ():
+        entry = catalog.describe(kind, name)
+        said = f"{entry['title']}: {_summary(entry)}{OF * (kind == 'models')}"
+        print_entries([(f"{name:<{NAME}}", said)])
+    if kind == "models":
+        print_wrapped(MODELS_NOTE)
         _more(len(catalog.names("models")), kind, every)
+
+
+def _families() -> None:
+    """Print the models of today by family, in the order of the catalogue: newest first."""
+    from jaxroof import catalog
+
+    names = catalog.names("architectures")
+    entries = {name: catalog.describe("architectures", name) for name in names}
+    wide = max(map(len, names))
+    for family in dict.fromkeys(entry["family"] for entry in entries.values()):
+        click.echo(HEADINGS.get(family, family))
+        for name, entry in entries.items():
+            if entry["family"] == family:
+                print_entries([(f"  {name:<{wide}}  {entry['released']}", entry["title"])])
+        click.echo()
 
 
 def _more(count: int, kind: str, every: bool) -> None:

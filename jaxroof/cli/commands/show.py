@@ -73,18 +73,28 @@ def _estimator(name: str, entries: Collection[str]) -> None:
 
 
 def _size(name: str) -> None:
-    """Print the parameters of a model of today: in all, for one token, and by part."""
+    """Print the parameters of a model of today, what its layers see, and what they cache."""
     from rich.console import Console
 
     from jaxroof import estimators
+    from jaxroof.catalog import lookup
     from jaxroof.engine.grid.question import ask
-    from jaxroof.views.text.estimators import size_sentence, size_table
+    from jaxroof.estimators.training.layer_kinds import layer_kinds
+    from jaxroof.views.text.estimators import (
+        kinds_table,
+        mixers_sentences,
+        size_sentence,
+        size_table,
+    )
 
     asked = estimators.estimator("model_size")
     _, inputs, recipe, _ = ask(asked, settings={"model": name})
-    report = asked.evaluate(inputs, recipe)
-    print_wrapped(size_sentence(report))
-    Console().print(size_table(report))
+    report, kinds = asked.evaluate(inputs, recipe), layer_kinds(inputs.model, recipe)
+    only = lookup.only_parameters(*lookup.architecture_with_choices(name))
+    more = [f"No training step: {only}."] if only else []
+    for sentence in (size_sentence(report), *mixers_sentences(inputs.model, kinds), *more):
+        print_wrapped(sentence)
+    Console().print(kinds_table(kinds), size_table(report))
 
 
 def _file(path: str) -> None:
@@ -113,7 +123,9 @@ def _file(path: str) -> None:
     found = read.get(kind, lookup.architecture_with_choices)(path)  # raises for an invalid file
     shown = catalog.describe(kind, path)
     each = {"nics": float(found.nics)} if "nics_per_node" in shown else {}
-    print_entries(entry_rows({**shown, **each}))
+    taken = shown.pop("taken", {})  # of a config.json: field -> its key
+    told = {name: f"{shown[name]} ({key})" for name, key in taken.items() if name in shown}
+    print_entries(entry_rows({**shown, **each, **told}))
     if training:
         print_wrapped(str(training))
     if kind == "architectures":

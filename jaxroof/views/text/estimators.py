@@ -2,14 +2,17 @@
 
 import dataclasses
 import enum
+from collections.abc import Sequence
 from typing import Any
 
 from rich.table import Table
 
+from jaxroof.catalog.architecture import Architecture
 from jaxroof.dependence import dtypes
 from jaxroof.engine.grid.dependencies import completed, dependencies
 from jaxroof.errors import InputError
 from jaxroof.estimator import Estimator
+from jaxroof.estimators.training.layer_kinds import CHUNKS, WINDOWS, LayerKind
 from jaxroof.records import get_at, is_quantity, leaves
 from jaxroof.settings import kind_of_choice, least, paths_of, variants
 from jaxroof.structure import results, structure
@@ -137,3 +140,50 @@ def size_table(report: Any) -> Table:
     ]
     rows = sorted(filter(counts.get, counts), key=lambda words: -counts[words])
     return PlainTable("parameters by part").add_rows(columns, rows)
+
+
+def kinds_table(kinds: Sequence[LayerKind]) -> Table:
+    """Return the parameters of a model by kind of layer: of all layers, and those a token meets."""
+    whole = sum(kind.parameters for kind in kinds)
+    columns = [
+        Shown("kind of layer", lambda kind: kind.words, 0, "left"),
+        Shown("layers", lambda kind: f"{kind.layers:,.0f}" if kind.layers else ""),
+        Shown("parameters", lambda kind: f"{kind.parameters:,.0f}"),
+        Shown("share", lambda kind: percent(kind.parameters / whole, 2), 1),
+    ]
+    if any(kind.active < kind.parameters for kind in kinds):
+        columns.insert(3, Shown("a token meets", lambda kind: f"{kind.active:,.0f}"))
+    return PlainTable("parameters by kind of layer").add_rows(columns, kinds)
+
+
+def mixers_sentences(model: Architecture, kinds: Sequence[LayerKind]) -> list[str]:
+    """Return what the layers of a model see, and what they cache in 16 bits."""
+    mixers = [kind for kind in kinds if kind.token_bytes or kind.state_bytes]
+    every = f"{float(model.layers):,.0f}"
+    near = [kind for kind in mixers if kind.words in (WINDOWS, CHUNKS)]
+    window, topk = float(model.window), float(model.index_topk)
+    said = [
+        f"{kind.layers:,.0f} of {every} layers see {_SPANS[kind.words]} of {window:,.0f} tokens."
+        for kind in near
+    ]
+    if topk:
+        owners = f"{float(model.index_layers):,.0f} of {every} layers own an indexer"
+        said.append(f"{owners}; a query sees the {topk:,.0f} keys that it keeps.")
+    caches = [_cached(kind, window) for kind in mixers]
+    text = caches and float(model.vocabulary)
+    return [*said, f"Cache in 16 bits: {'; '.join(caches)}."] if text else said
+
+
+_SPANS = {WINDOWS: "a window", CHUNKS: "chunks"}
+
+
+def _cached(kind: LayerKind, window: float) -> str:
+    """Return what the layers of a kind cache, in words."""
+    if kind.state_bytes:
+        held = show(kind.state_bytes, "B")
+        return f"{held} in {kind.layers:,.0f} {kind.words} layers, which does not grow"
+    each = f"{kind.token_bytes:,.0f} B a token in {kind.layers:,.0f} layers"
+    if kind.words not in _SPANS:
+        return f"{each} that see all tokens"
+    most = show(window * kind.token_bytes, "B")
+    return f"{each} with {_SPANS[kind.words]}, so at most {most}"
