@@ -191,7 +191,7 @@ def layer_parameters(inputs: PlannedStep, recipe: TrainingRecipe, of: Groups) ->
     amounts = [on_rank(held) + held.routed / ranks for held in every]
     vocabulary = padded_vocabulary(inputs) * model.hidden / plan.tensor
     norm = norm_weights(model)
-    last = last_layer(model, of, lambda one: on_rank(weights(one)))
+    last = last_layer(model, of, lambda one: on_rank(weights(one)) if one.trained else 0.0)
     alone = plan.pipeline == 1.0
     here = alone | (recipe.schedule is Schedule.DUALPIPE)
     joined = 2.0 * model.hidden * model.hidden / plan.tensor

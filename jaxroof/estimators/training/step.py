@@ -16,6 +16,7 @@ from jaxroof.estimators.training.inputs import (
     StageInputs,
     TrainingInputs,
     TrainingPlan,
+    layers_by_part,
     planned,
 )
 from jaxroof.estimators.training.interval import interval
@@ -57,8 +58,10 @@ def fewest_state_bytes(inputs: StageInputs, recipe: TrainingRecipe) -> Number:
 
     Assumes: one copy of each; the optimizer states may lie in host memory.
     """
-    counted = size(inputs.model, recipe)
+    counted, model = size(inputs.model, recipe), inputs.model
     elsewhere = counted["parameters_extra"] + counted["parameters_class_head"]
+    routers = model.router_correction * layers_by_part(model)["routed_layers"]
+    elsewhere = elsewhere + routers * model.experts  # without gradients
     parameters = counted["parameters"] - elsewhere  # those that memory counts
     return parameters * (inputs.states.weight_bytes + inputs.states.gradient_bytes)
 

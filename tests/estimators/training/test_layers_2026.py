@@ -21,6 +21,7 @@ from jaxroof.estimators.training.inputs import (
     StageInputs,
     StateSizes,
     TrainingPlan,
+    layers_by_part,
     planned,
 )
 from jaxroof.estimators.training.layer.attention import attention
@@ -329,7 +330,7 @@ def test_fsdp_without_resharding_sends_as_zero_1_does() -> None:
 
 @pytest.mark.parametrize("name", catalog.names("architectures"))
 def test_a_rank_that_shares_nothing_holds_the_parameters(name: str) -> None:
-    """Those of all layers and of the ends, with modules of multi-token prediction."""
+    """Those of all layers, ends and prediction modules that have gradients: no corrections."""
     model, own = architecture_with_choices(name)
     recipe = choose(TrainingRecipe(), own)
     inputs = StageInputs(
@@ -342,6 +343,9 @@ def test_a_rank_that_shares_nothing_holds_the_parameters(name: str) -> None:
     memory, counted = memory_by_stage(planned(inputs, recipe), recipe), size(model, recipe)
     held = float(np.sum(memory.parameters_dense + memory.parameters_expert))
     beside = counted["parameters_extra"] + counted["parameters_class_head"]
+    parts = layers_by_part(model)
+    corrected = parts["routed_layers"] + model.mtp_layers
+    beside = beside + model.router_correction * model.experts * corrected
     expected = counted["parameters"] + counted["parameters_mtp"] - beside
     assert held == pytest.approx(float(expected), rel=1e-15)
 

@@ -144,13 +144,17 @@ def router(model: TrainingModel) -> Operations:
         "router": Operation(
             "router",
             Matrix(model.hidden, model.experts, Cut.WHOLE),
-            vectors=Weights(replicated=model.router_correction * model.experts),
             time="experts",
             kernel=_router,
             again=EXPERTS,
             saved=(Saved("router", _routing, dropped=EXPERTS),),  # read where outputs are put back
         ),
         "router scores": Operation(time="experts", kernel=_scores, again=EXPERTS),
+        "correction of choices": Operation(
+            "router",
+            vectors=Weights(replicated=model.router_correction * model.experts),
+            trained=False,
+        ),
         "permutation of tokens": Operation(time="experts", kernel=_permutation, again=EXPERTS),
     }
 

@@ -125,6 +125,7 @@ class Operation(NamedTuple):
     part: str = ""  # of the model, as its parameters are summed
     matrix: Matrix | None = None
     vectors: Weights = Weights()  # gains and biases
+    trained: bool = True  # whether they have gradients
     share: Number = 1.0  # of the layers of its kind that have it
     time: str = ""  # the part of a step's time that it belongs to, if it takes any
     kernel: Callable[[Work], Passes] | None = None

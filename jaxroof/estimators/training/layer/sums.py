@@ -260,8 +260,8 @@ def by_part(of: Groups) -> dict[str, tuple[Number, Number]]:
 
 
 def layer_weights(of: Groups) -> tuple[Weights, Weights]:
-    """Return the parameters of a layer that leads, and of one that follows."""
-    held = [total_weights(group.operations.values()) for group in of]
+    """Return the trained parameters of a layer that leads, and of one that follows."""
+    held = [total_weights(one for one in g.operations.values() if one.trained) for g in of]
 
     def mixed(shares: list[Number]) -> Weights:
         each = [[times(n, one) for one in amounts] for n, amounts in zip(shares, held, strict=True)]
