@@ -379,7 +379,10 @@ BLOCKS = {"mamba": "M", "attention": "*", "mlp": "-", "moe": "E"}
 
 
 def _nemotron_h(config: Config) -> Entry:
-    """Return a model each of whose layers is one part: a mixer, an MLP or experts."""
+    """Return a model each of whose layers is one part: a mixer, an MLP or experts.
+
+    Its attention knows no positions.
+    """
     config.only(False, "attention_bias", "mlp_bias", "use_bias", "mamba_proj_bias")
     config.only(True, "use_conv_bias")
     config.given("n_shared_experts")  # their width is given as a whole
@@ -409,7 +412,8 @@ def _nemotron_h(config: Config) -> Entry:
         del found["routed_layers"]
     size = "attention_head_dim" if config.given("head_dim") is None else "head_dim"
     inside = None if found["dense_layers"] else found.get("expert_feedforward")
-    return decoder(config, inside=inside, head_size=size) | found | {"mlp": "plain"}
+    whole = decoder(config, inside=inside, head_size=size)
+    return whole | found | {"mlp": "plain", "rotary": 0}
 
 
 def _latent_experts(config: Config) -> Entry:

@@ -366,7 +366,7 @@ def buffers_of(
     every = {
         "fsdp_gathered_weights": where(sharded, weights, 0.0),
         "fsdp_gathered_gradients": where(sharded, (beta + states.reduce_bytes) * unit, 0.0),
-        "rope_table": where(model.positions > 0.0, 0.0, table),
+        "rope_table": where(model.positions > 0.0, 0.0, model.rotary * table),
     }
     gather = where(size.shards > 1.0, size.state, 0.0)
     elements = _placeholders(inputs, matrices)
