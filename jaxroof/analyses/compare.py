@@ -57,6 +57,7 @@ def compare(
     estimator: Estimator | str = "training",
     number_format: str | None = None,
     splits: Sequence[Any] = (),
+    dispatchers: Sequence[str] = (),
     settings: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     **more: Any,
@@ -64,14 +65,14 @@ def compare(
     """Return the best plan of each of some systems, side by side.
 
     ``system`` are names or files, each with accelerators and a number format of its own if it
-    says so: ``"h800-nvs8:2048:fp8"``. Several ``model`` or ``gpus`` cross with them. ``settings``
-    and ``more`` change fields on every system; of the study's estimator, ``number_format`` is that
-    of the peaks and ``splits`` an axis.
+    says so: ``"h800-nvs8:2048:fp8"``. Several ``model``, ``gpus`` or ``dispatchers`` of experts
+    cross with them. ``settings`` and ``more`` change fields on every system; of the study's
+    estimator, ``number_format`` is that of the peaks and ``splits`` an axis.
 
-    Returns: a Dataset over ``system`` (and ``model``, ``gpus``, ``split`` where there are several)
-    of plan fields and results, ``memory_limit``, and, where step times have intervals, ``sooner``:
-    the probability that the fastest of a model and size is sooner than this one, see
-    ``chance_sooner``. The attribute ``without`` says which systems have no step time, and why.
+    Returns: a Dataset over ``system`` (and ``model``, ``gpus``, ``split``, ``dispatcher`` where
+    there are several) of plan fields and results, ``memory_limit``, and, where step times have
+    intervals, ``sooner``: the probability that the fastest of a model and size is sooner than this
+    one, see ``chance_sooner``. The attribute ``without`` says which have no step time, and why.
     Raises: InputError for bad input; NoAnswer if no system has a step time.
 
     >>> pair = ["h100-nvs8:8", "a100-80-sxm:16"]
@@ -104,6 +105,7 @@ def compare(
     axes: dict[str, Any] = {"model": models} if len(models) > 1 else {}
     axes |= _machine_axis(machines)
     axes |= ({"gpus": sizes} if len(sizes) > 1 else {}) | ({"split": splits} if splits else {})
+    axes |= {"dispatcher": [*dispatchers]} if dispatchers else {}
     known = choices_of(of.recipe)
     rest = {key: value for key, value in chosen.items() if key in known and key not in axes}
     rest |= {} if "model" in axes else {"model": models[names[0]]}  # with what it chooses
@@ -123,9 +125,15 @@ def compare(
         "model": names,
         "settings": chosen,
         "splits": [getattr(one, "value", one) for one in splits],
+        "dispatchers": [*dispatchers],
     }
     tokens = {name: float(record.training_tokens) for name, (record, _) in models.items()}
     told = {"options": options, "models": tokens, "without": without}
+    if len(models) > 1:
+        parts = {name: leaves(record) for name, (record, _) in models.items()}
+        told["layers"] = {
+            name: {p: float(n) for p, _, n in one if n} for name, one in parts.items()
+        }
     texts = {name: json.dumps(value, default=str) for name, value in told.items()}
     own = json.loads(data.attrs["inputs"])
     many = np.unique(data["gpus"].values if "gpus" in data.coords else own["gpus"])
@@ -233,13 +241,14 @@ def _by_name(data: xr.Dataset) -> xr.Dataset:
 
 def _sooner(data: xr.Dataset) -> dict[str, xr.DataArray]:
     """Return how likely the fastest of each model and size is sooner than each of the others."""
-    if "step_time_high" not in data or data.sizes["system"] < 2:
+    beside = [dim for dim in ("system", "dispatcher") if data.sizes.get(dim, 1) > 1]
+    if "step_time_high" not in data or not beside:
         return {}
     half = 0.5 * np.log(data.step_time_high / data.step_time_low)
     times = data.step_time.fillna(np.inf)
-    best = times.argmin("system")
+    best = times.argmin(beside)
     each = (data.step_time, half, data.regime)
-    fastest = (part.isel(system=best) for part in each)
+    fastest = (part.isel(best) for part in each)
 
     def chances_of(*columns: Any) -> Any:
         return chance_sooner(Uncertain(*columns[:3]), Uncertain(*columns[3:]))

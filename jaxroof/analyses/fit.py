@@ -136,6 +136,7 @@ def _attributes(answered: SoftwareAnswer) -> dict[str, str]:
     numbers = {path: float(value) for path, _, value in leaves(asked.inputs)}
     told = {
         "inputs": {path: n for path, n in numbers.items() if not path.startswith(APART)},
+        "timed": {path: n for path, n in numbers.items() if path.startswith(TIMED[:2])},
         "recipe": choices,
         "assumed": {
             name: choices[name] if name in choices else float(get_at(asked.inputs, path_of(name)))

@@ -36,7 +36,6 @@ from jaxroof.estimators.training.interval import (
     REGIMES,
     inside,
     of_own_runs,
-    reasons_of_layers,
     reasons_outside,
 )
 from jaxroof.estimators.training.legality import refuse_illegal
@@ -187,7 +186,7 @@ def fastest_of(asked: SearchProblem, gpus: Any, top: int = 1, own: str | None = 
         question="fastest plans",
         options=json.dumps({"own": own}),
         regime=REGIMES[place].words + ", own runs" * bool(own_runs),
-        outside=json.dumps([*outside, *reasons_of_layers(inputs.model)]),
+        outside=json.dumps(outside),
         software_year=float(inputs.software.year),
     )
 

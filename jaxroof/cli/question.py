@@ -21,6 +21,7 @@ from jaxroof.errors import refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.published.legality import broken_words
 from jaxroof.estimators.published.step import published
+from jaxroof.estimators.training.named_settings import KINDS
 from jaxroof.estimators.training.step import training
 
 STEPS = {"training": training, "published": published}  # the first is the default
@@ -154,6 +155,12 @@ def _paths(plan: Mapping[str, int]) -> dict[str, int]:
 def _batch(given: Mapping[str, int]) -> float:
     """Return a batch that any schedule of the plan can run; a layer does not depend on it."""
     return 2.0 * float(np.prod([given.get(f, 1) for f in ("data", "microbatch", "pipeline")]))
+
+
+def of_time_alone(settings: Mapping[str, Any]) -> str:
+    """Return which names among settings memory does not hang on; empty if there is none."""
+    names = [name for name in KINDS if name in settings]
+    return f"Memory does not hang on {' or '.join(names)}: not counted here." if names else ""
 
 
 def left_open(text: str, held: Mapping[str, Any], named: Collection[str] = ()) -> str:

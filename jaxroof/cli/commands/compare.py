@@ -18,6 +18,8 @@ Examples:
       --system h100-nvs8,h200-141-sxm,gb200-nvl72
   jaxroof compare --model deepseek-v3 --batch 15360 \\
       --system h800-nvs8:2048:fp8,gb200-nvl72:1024:mxfp8
+  jaxroof compare --model deepseek-v3 --batch 15360 --gpus 1024 \\
+      --system gb200-nvl72 --set dispatcher=alltoall,hybridep
   jaxroof compare --estimator published --model gpt3-1t --gpus 512,4096 \\
       --batch 4096 --system h200-nvs4 -o compare.png
 """,
@@ -67,6 +69,8 @@ def command(
     of = step(estimator)
     settings = settings_of(**options)
     named = settings.pop("split", split)
+    several = "," in str(settings.get("dispatcher", ""))
+    dispatchers = settings.pop("dispatcher").split(",") if several else ()
     splits = types.parse_names("--split", named or ",".join(one.value for one in Split))
     try:
         with progress_bar() as progress:
@@ -79,6 +83,7 @@ def command(
                 estimator=of,
                 number_format=number_format,
                 splits=splits if of is published or named else (),
+                dispatchers=dispatchers,
                 settings=settings,
                 progress=progress,
             )

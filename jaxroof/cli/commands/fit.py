@@ -118,8 +118,10 @@ def _any(asked: dict[str, Any], where: str, size: int | None, output: str | None
     from jaxroof.analyses.training_plans import NoPlanFits, fastest_plans, least_memory
     from jaxroof.cli import deliver
     from jaxroof.cli.progress import progress_bar
+    from jaxroof.cli.question import of_time_alone
     from jaxroof.errors import NoAnswer
     from jaxroof.views.text.fastest_plans import answer_of_fit
+    from jaxroof.views.text.said import usual
 
     def fastest(size: int) -> Any:
         """Return the fastest plans, None if none fits, or no run of the chip was measured."""
@@ -142,6 +144,7 @@ def _any(asked: dict[str, Any], where: str, size: int | None, output: str | None
     assert data is not None
     data.attrs["ways"] = json.dumps(ways)
     deliver.deliver(data, output, said=answer_of_fit(lean, fast))
+    deliver.say_all(usual(of_time_alone(asked["settings"]) if fast is None else ""))
     return 0 if fast is not None or (lean is not None and bool(lean.fits)) else 1
 
 

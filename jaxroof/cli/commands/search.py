@@ -195,7 +195,10 @@ def _leanest(
     """Print the plans that need least on each number of accelerators; return 1 if none fits."""
     from jaxroof.analyses.legal_plans import of_sizes
     from jaxroof.analyses.training_plans import least_memory
+    from jaxroof.cli import deliver
     from jaxroof.cli.progress import working
+    from jaxroof.cli.question import of_time_alone
+    from jaxroof.views.text.said import usual
 
     def leanest(size: int) -> Any:
         return least_memory(gpus=size, top=top, own=mine, **question)
@@ -204,6 +207,7 @@ def _leanest(
         data = of_sizes(asked.gpus, leanest)
     assert data is not None
     _deliver(data, output)
+    deliver.say_all(usual(of_time_alone(question["settings"])))
     return 0 if bool(data.feasible.any()) else 1
 
 

@@ -174,18 +174,11 @@ def inside(gpus: Number, tensor: Number, sequence: Number, fast_domain: Number) 
     return where(measured, 1.0, 0.0)
 
 
-KINDS = {  # layers that were counted and never measured
+KINDS = {  # layers of a model that were counted and never measured
     "delta_layers": "gated DeltaNet",
     "kda_layers": "Kimi Delta Attention",
     "index_layers": "sparse attention",
 }
-
-
-def reasons_of_layers(model: Architecture) -> Iterator[str]:
-    """Yield in words which layers of a model were counted and never measured."""
-    for name, words in KINDS.items():
-        if float(getattr(model, name)) > 0.0:
-            yield f"layers of {words} (counted, never measured)"
 
 
 def reasons_outside(

@@ -56,6 +56,17 @@ def with_numbers(settings: Mapping[str, Any], tables: Tables) -> tuple[dict[str,
     return fixed, made
 
 
+def without_names(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings without names that memory does not hang on.
+
+    Raises: InputError for an unknown name.
+    """
+    for key in KINDS:
+        if settings.get(key) is not None:
+            numbers_named(key, settings[key])
+    return {path: value for path, value in settings.items() if path not in KINDS}
+
+
 def _along(key: str, names: Any, fixed: Mapping[str, Any], rest: Mapping[str, Any]) -> Named:
     """Return an axis of names, with a column of each number that they stand for."""
     if isinstance(names, str) or not isinstance(names, Iterable):

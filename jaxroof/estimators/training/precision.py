@@ -11,7 +11,7 @@ from jaxroof.catalog.lookup import chip_name, with_chip
 from jaxroof.catalog.system import System
 from jaxroof.errors import InputError, NoAnswer, refusal, shown, unknown
 from jaxroof.estimator import Estimator
-from jaxroof.estimators.training.named_settings import KINDS, with_numbers
+from jaxroof.estimators.training.named_settings import KINDS, with_numbers, without_names
 from jaxroof.settings import Named
 
 
@@ -67,8 +67,8 @@ def expand_settings(timed: bool) -> Callable[..., tuple[dict[str, Any], Tables]]
     """Return the function that replaces short names in settings and axes of a question.
 
     ``precision`` is a number format, ``chip`` another chip of the system: a name, a file or a
-    record; ``dispatcher`` and ``constants`` are names of the catalogue. ``timed`` says whether the
-    inputs have a software.
+    record; ``dispatcher`` and ``constants`` are names of the catalogue, of the step time alone.
+    ``timed`` says whether the inputs have a software.
     """
 
     def expand(settings: dict[str, Any], tables: Tables, machine: Any) -> tuple[Any, Tables]:
@@ -79,6 +79,8 @@ def expand_settings(timed: bool) -> Callable[..., tuple[dict[str, Any], Tables]]
         }
         if timed:
             rest, tables = with_numbers(rest, tables)
+        else:
+            rest = without_names(rest)
         found, tables = _with_formats(rest, tables, machine, timed)
         if settings.get(CHIP) is None:
             return found, tables

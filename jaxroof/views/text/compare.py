@@ -11,6 +11,7 @@ import xarray as xr
 from jaxroof.analyses.result_metadata import parts_of, words_of
 from jaxroof.errors import listing
 from jaxroof.units import days, seconds, size, times, too_much
+from jaxroof.views.text.assumed import assumed_sentences
 from jaxroof.views.text.interval import (
     LOW,
     interval_sentence,
@@ -28,6 +29,7 @@ Difference = tuple[str, str, str]  # amount, part, its share
 MFU = "MFU: model FLOP with causal attention (half of it), against the 16-bit peak"
 SOONER = "sooner"  # the probability that the fastest is sooner than this
 CHANCE = "best is sooner: by the intervals of both, less the error that both share"
+KINDS = ("system", "split", "dispatcher")  # that are side by side in a table
 TELLING = 0.1  # smallest share of a difference for which a part is named
 
 
@@ -46,7 +48,7 @@ def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
             yield from _compared(some)
         yield from usual(tokens_sentence(data, tokens))
     more = [MFU] * (LOW in data) + [CHANCE] * (SOONER in data)
-    yield from usual(glossary(data, None, *more))
+    yield from usual(glossary(data, None, *more), *assumed_sentences(data))
     yield from verbose(interval_sentence(data))
     yield from usual(*without_sentences(json.loads(data.attrs.get("without", "{}"))))
 
@@ -116,7 +118,7 @@ def percent(chance: float) -> str:
 
 
 def _kinds(data: xr.Dataset) -> list[str]:
-    return [name for name in ("system", "split") if name in data.dims]
+    return [name for name in KINDS if name in data.dims]
 
 
 def _named(kind: str) -> Shown:
@@ -145,15 +147,18 @@ def compare_sentences(data: xr.Dataset) -> list[str]:
             f"{seconds(float(best.step_time))} a step{interval_words(best)}, "
             f"{days(float(best.training_days))} days."
         )
-        if "split" not in names:
-            said += _ahead(data, "", "system")
+        second = next((kind for kind in names if kind != "system"), None)
+        if second is None:
+            said += _ahead(data, "", "system", float(best.step_time))
             return [*said, *_unfit(data)]
-        across = data.sel(split=[names["split"]])
-        said += _ahead(across, f"With {names['split']}, ", "system")
+        across = data.sel({second: [names[second]]})
+        said += _ahead(across, f"With {names[second]}, ", "system", float(best.step_time))
         said += [
             sentence
             for name in data.system.values
-            for sentence in _ahead(data.sel(system=[name]), f"On {name}, ", "split")
+            for sentence in _ahead(
+                data.sel(system=[name]), f"On {name}, ", second, float(best.step_time)
+            )
         ]
     return [*said, *_unfit(data)]
 
@@ -186,8 +191,11 @@ def _fastest(data: xr.Dataset) -> dict[str, str]:
     return {dim: str(data[dim].values[int(index)]) for dim, index in position.items()}
 
 
-def _ahead(data: xr.Dataset, lead: str, dim: str) -> list[str]:
-    """Return the lead of the fastest of a row over the next, and which parts shrank."""
+def _ahead(data: xr.Dataset, lead: str, dim: str, fastest: float) -> list[str]:
+    """Return the lead of the fastest of a row over the next, and which parts shrank.
+
+    How sure that is, is known of the ``fastest`` step of all.
+    """
     fitting = (
         data.squeeze().isel({dim: data.feasible.values.ravel()}) if data[dim].size > 1 else None
     )
@@ -201,7 +209,7 @@ def _ahead(data: xr.Dataset, lead: str, dim: str) -> list[str]:
         return [f"{lead}{name} is as fast as the next, {other}."]
     ratio = float(after.step_time) / float(best.step_time)
     said = [f"{lead}{name} is {times(ratio)} as fast as the next, {other}: {why(best, after)}."]
-    if SOONER in after:
+    if SOONER in after and float(best.step_time) == fastest:
         chance = float(after[SOONER])
         doubt = ": either may be faster" if chance < 0.9 else ""
         said.append(f"It is sooner with a probability of {percent(chance)} %{doubt}.")

@@ -22,6 +22,7 @@ from jaxroof.engine.sensitivity.switches import SAMPLED
 from jaxroof.errors import listing
 from jaxroof.units import amount, portion, seconds, show, size, too_much
 from jaxroof.views.parameter_words import words_of as words_of_parameter
+from jaxroof.views.text.assumed import assumed_sentences
 from jaxroof.views.text.interval import interval_words
 from jaxroof.views.text.layout import PlainTable, Shown
 from jaxroof.views.text.plan import (
@@ -52,7 +53,7 @@ def answer(data: xr.Dataset, page: Page = REPORT) -> Iterator[Said]:
     yield from usual(best_sentence(found), plan_sentence(found.best), stages_sentence(found.best))
     yield from quiet(first)
     yield from usual(*rest, slopes_table(found.elasticities, page.every))
-    yield from usual(binding_table(found.operations))
+    yield from usual(binding_table(found.operations), *assumed_sentences(data))
     if found.steps.sizes["step"]:
         yield from verbose(steps_table(found.steps))
 

@@ -9,6 +9,7 @@ from jaxroof.analyses.result_metadata import about
 from jaxroof.analyses.training_plans import LONGER, OF_LAYER, WAYS
 from jaxroof.errors import listing
 from jaxroof.units import percent, seconds, size
+from jaxroof.views.text.assumed import assumed_sentences, is_measured
 from jaxroof.views.text.compare import MFU
 from jaxroof.views.text.interval import run_sentence, short_interval
 from jaxroof.views.text.launch import launch_said
@@ -52,7 +53,7 @@ def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
     yield from usual(answer_sentence(data), plan_sentence(data.isel(plan=0)))
     yield from quiet(plans_table(data))
     yield from usual(glossary(data, shown_fields(data), MFU), parts_sentence(data.isel(plan=0)))
-    yield from usual(run_sentence(data))
+    yield from usual(run_sentence(data), *assumed_sentences(data))
     software = f"Software: Megatron-Core of {data.attrs['software_year']:g}."
     yield from verbose(layer_sentence(data), f"{software} {counts_sentence(data)}")
     yield from quiet(own_sentence(data))
@@ -69,6 +70,7 @@ def _sizes(found: Sequence[xr.Dataset]) -> Iterator[Said]:
     capacity = float(found[0].capacity)
     yield from table_of_sizes("the fastest plan that fits", measures(capacity), found)
     yield from usual(*on_each(found, lambda one: whole_plan(one.isel(plan=0))))
+    yield from usual(*assumed_sentences(found[0]))
 
 
 def plans_table(data: xr.Dataset) -> PlainTable:
@@ -121,7 +123,7 @@ def answer_sentence(data: xr.Dataset) -> str:
 
 def _runs(data: xr.Dataset, plan: xr.Dataset) -> str:
     low, high = (f"{float(plan[name]):.4g}" for name in ("step_time_low", "step_time_high"))
-    if _unmeasured(data, plan):
+    if _unmeasured(data, plan) or not is_measured(data):
         return f" ({low} to {high} s, the widest interval)"
     return f" ({low} to {high} s in 80 % of measured runs: {data.attrs['regime']})"
 
@@ -174,6 +176,7 @@ def answer_of_fit(lean: xr.Dataset | None, fast: xr.Dataset | None) -> Iterator[
     elif fits:
         why = f"No run on the chip of {data.attrs['system']} was measured"
         yield from usual(f"{why}, so there is no step time: `fit` ranks its plans by memory.")
+    yield from usual(*assumed_sentences(fast if fast is not None else data))
     yield from verbose(counts_sentence(data))
 
 

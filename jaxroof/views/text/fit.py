@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.units import gigabytes, percent, seconds, size
+from jaxroof.views.text.assumed import assumed_sentences
 from jaxroof.views.text.layout import NARROW, PlainTable, Shown
 from jaxroof.views.text.margin import MARK, host_sentences, margin_of
 from jaxroof.views.text.plan import heading, plan_line
@@ -29,6 +30,7 @@ def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
     yield from usual(mark_sentence(data))
     if changes_of(data):
         yield from usual(changes_table(data), price_sentence(data))
+    yield from usual(*assumed_sentences(data))
     yield from verbose(*assumption_sentences(data))
 
 

@@ -9,6 +9,7 @@ from jaxroof.analyses.result_metadata import head_of, parts_of
 from jaxroof.analyses.training_plans import MOST
 from jaxroof.errors import listing
 from jaxroof.units import gigabytes, percent, size, too_much
+from jaxroof.views.text.assumed import assumed_sentences
 from jaxroof.views.text.layout import NARROW, PlainTable, Shown
 from jaxroof.views.text.margin import host_sentences, margin_of
 from jaxroof.views.text.plan import (
@@ -53,7 +54,7 @@ def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
     yield from title(title_of(data))
     yield from leanest(data)
     yield from verbose(counts_sentence(data))
-    yield from usual(own_sentence(data))
+    yield from usual(own_sentence(data), *assumed_sentences(data))
 
 
 def leanest(data: xr.Dataset, table: bool = True) -> Iterator[Said]:
