@@ -113,15 +113,20 @@ def trained_architecture(
     Raises: InputError for one of whose layers only the parameters are counted.
     """
     found, choices = architecture_with_choices(name)
+    refuse_untrained(_called(name), found, choices)
+    return found, choices
+
+
+def refuse_untrained(where: str, found: Architecture, choices: Mapping[str, str]) -> None:
+    """Raise an InputError for a model of which only parameters are counted."""
     reason = only_parameters(found, choices)
     if reason:
-        raise refusal(_called(name), reason)
-    return found, choices
+        raise refusal(where, reason)
 
 
 def only_parameters(found: Architecture, choices: Mapping[str, str]) -> str:
     """Return why only the parameters of a model are counted, or nothing."""
-    size = {"heads": found.value_size}.get(choices["attention"], 0.0)
+    size = {"heads": found.value_size}.get(choices.get("attention", "heads"), 0.0)
     if found.shared_kv:
         said = "shared_kv: values are the keys: parameters only; expected values of their own"
         return f"{said}, which time and memory take"

@@ -127,6 +127,8 @@ def test_what_has_parameters_only_is_not_trained(name: str) -> None:
     with pytest.raises(InputError, match=rf"^{name}: .*: parameters only; ") as raised:
         jr.search("training", model=name, **asked)
     assert "\n" not in str(raised.value)
+    with pytest.raises(InputError, match=r"^model: .*: parameters only; "):
+        jr.search("training", model=jr.architecture(name), **asked)
 
 
 def test_towers_beside_the_text_are_left_out_and_said() -> None:

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jaxroof import catalog
-from jaxroof.catalog.lookup import chip_name, with_chip
+from jaxroof.catalog.architecture import Architecture
+from jaxroof.catalog.lookup import chip_name, refuse_untrained, with_chip
 from jaxroof.catalog.system import System
 from jaxroof.errors import InputError, NoAnswer, refusal, shown, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.training.named_settings import KINDS, with_numbers, without_names
-from jaxroof.settings import Named
+from jaxroof.settings import Named, carried, is_pair
 
 
 class Format(NamedTuple):
@@ -72,6 +73,12 @@ def expand_settings(timed: bool) -> Callable[..., tuple[dict[str, Any], Tables]]
     """
 
     def expand(settings: dict[str, Any], tables: Tables, machine: Any) -> tuple[Any, Tables]:
+        model: Any = settings.get("model")
+        chosen = carried(model)
+        if is_pair(model):
+            model, chosen = model
+        if isinstance(model, Architecture):  # by name, the catalogue refuses
+            refuse_untrained("model", model, chosen)
         rest = {
             f"system.{name}" if name.startswith(f"{CHIP}.") else name: value
             for name, value in settings.items()
