@@ -86,5 +86,5 @@ def check_listed(estimator: Any, inputs: Any) -> None:
     full = with_named_absences(inputs)
     for path in estimator.structural:
         value = get_at(full, path)
-        if isinstance(value, Absent):
+        if isinstance(value, Absent) and not value.field.metadata["zero"]:  # none is 0
             value.refuse()

@@ -120,7 +120,6 @@ OF_MEMORY = [  # source, row, cells changed, what is said
     ("llm_foundry_mpt", "mpt-000", {"model": "Other 7b"}, "model: expected an MPT: the shape of"),
 ]
 OF_STEPS = [
-    ({"task": "LoRA"}, "task: LoRA: not modelled; expected pretrain or SFT"),
     ({"system": "TPU v5p"}, "system: TPU v5p: not calibrated; expected one of"),
     ({"layers": ""}, "layers: blank; expected transformer layers"),
     ({"gpus": "7", "tp": "2"}, "gpus: given 7, which tp pp cp do not divide"),

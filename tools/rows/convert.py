@@ -79,6 +79,8 @@ def _usual(name: str) -> float | str | None:
     choices = {n: getattr(one, "value", one) for n, one in vars(training.recipe).items()}
     if name in choices:
         return choices[name]
+    if name == "lora_rank":
+        return 0.0  # beside rows with adapters
     field = dict(paths_of(training.inputs)).get(name)
     return None if field is None else field.metadata.get("default")
 

@@ -68,8 +68,6 @@ EXPERT_GROUPS = {True: 64.0, False: 8.0}  # of AutoModel's recipes: on 64 accele
 
 def step_settings(row: Row) -> Settings:
     """Return the inputs of a measured step, and what of it stands beside them."""
-    if row.cells.get("task", "pretrain") == "LoRA":
-        raise refusal("task", "LoRA: not modelled; expected pretrain or SFT")
     kind = chip_of(row)
     row, notes = filled(row)
     model = model_of(row)
@@ -80,6 +78,7 @@ def step_settings(row: Row) -> Settings:
         **by_path(model),
         **choices_of(row, model),
         **stated_software(row, kind.split()[0], routed),
+        **_adapters(row),
     }
     settings |= plan_of(row, model, float(settings.get("plan.zero_stage", 1.0)))
     if routed:
@@ -87,6 +86,22 @@ def step_settings(row: Row) -> Settings:
     if software_of(row) == "torchtitan":
         settings |= _of_torchtitan(row, kind, settings)
     return {**settings, **notes}
+
+
+def _adapters(row: Row) -> Settings:
+    """Return what a row's recipe trains beside frozen weights: its benchmarks adapt qkv alone.
+
+    Rank 8 at NeMo 24.12 and 25.04 (``finetune_recipe``, its performance mode), 16 for 70 billion
+    parameters at Megatron-Bridge (``llama3_70b_peft_config``, scripts/performance), else 32, the
+    default of both.
+    """
+    if row.cells.get("task", "pretrain") != "LoRA":
+        return {}
+    source = text(row, "source")
+    rank = 8.0 if source.startswith("NVIDIA DGX Cloud") else 32.0
+    if source.startswith("NVIDIA Megatron-Bridge") and "70B" in row.cells.get("model", ""):
+        rank = 16.0
+    return {"lora_rank": rank, "adapters": "qkv"}
 
 
 def measured_step(row: Row) -> Settings:

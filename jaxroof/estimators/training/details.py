@@ -28,9 +28,9 @@ from jaxroof.estimators.pipelines import (
 )
 from jaxroof.estimators.training.inputs import PlannedStep, TrainingInputs, planned
 from jaxroof.estimators.training.interval import interval
-from jaxroof.estimators.training.layer.operation import Passes, Work, on_rank, scaled
+from jaxroof.estimators.training.layer.operation import ADAPTERS, Passes, Work, on_rank, scaled
 from jaxroof.estimators.training.layer.operation import rows as rows_of
-from jaxroof.estimators.training.layer.sums import mean_weights
+from jaxroof.estimators.training.layer.sums import mean_weights, trained_weights
 from jaxroof.estimators.training.layer_time import (
     LayerTime,
     OperationTime,
@@ -108,7 +108,8 @@ def layer_operations(inputs: TrainingInputs, recipe: TrainingRecipe) -> Operatio
     some = sum(found[name].flops.forward for name in done.repeated if name in found)
     whole, modules_again = recomputed(work)
     again = whole * again + modules_again * some
-    sharded = with_fsdp(work, time, mean_weights(work.model, work.plan))
+    weights = mean_weights(work.model, work.plan)
+    sharded = with_fsdp(work, time, weights, trained_weights(work.model, work.plan, weights))
     return found | {
         "element-wise kernels": Operation(KERNEL, parts["elementwise"]),
         "casts": Operation(KERNEL, parts["cast"]),
@@ -136,7 +137,8 @@ def _alone(one: OperationTime, work: Work) -> Operation:
         rows = tokens.rank * operation.matrix.met
         columns, inner = operation.matrix.outputs, operation.matrix.inputs
     forward = one.share * 2.0 * rows * columns * inner
-    return Operation("matrix product", one.time, Passes(forward, 2.0 * forward))
+    trained = 1.0 if operation.part == ADAPTERS else work.model.trained
+    return Operation("matrix product", one.time, Passes(forward, (1.0 + trained) * forward))
 
 
 def _less(whole: LayerTime | Sharded | Passes, part: LayerTime | Passes) -> Passes:

@@ -4,6 +4,7 @@ Source: docs/models/parameters_flops_memory.md, section 4 (states, activations, 
 docs/models/training_step_today.md, sections 1 and 9 (the software).
 """
 
+import dataclasses
 from typing import Any
 
 from jaxroof.catalog.architecture import Architecture
@@ -11,6 +12,7 @@ from jaxroof.catalog.chip import SharedConstants
 from jaxroof.catalog.system import System
 from jaxroof.estimators.training.recipe import (
     EXCHANGES,
+    Adapters,
     Attention,
     Biases,
     Embeddings,
@@ -255,6 +257,13 @@ class StageInputs:
         zero=True,
         default=0.0,
     )
+    lora_rank: Number | None = quantity(
+        "1",
+        "Rank of adapters beside frozen matrices (LoRA); without one all weights are trained.",
+        whole=True,
+        zero=True,
+        default=None,
+    )
     states: StateSizes = StateSizes()
     activations: Activations = Activations()
     buffers: Buffers = Buffers()
@@ -308,6 +317,24 @@ class TrainingModel(Architecture):
     output_bias: Number = _switch("Whether the output of attention has (1 or 0).")
     mlp_bias: Number = _switch("Whether dense MLPs have (1 or 0).")
     expert_bias: Number = _switch("Whether experts and the router have (1 or 0).")
+    lora_rank: Number = quantity("1", "Rank of adapters (LoRA).", zero=True, default=0.0)
+    trained: Number = quantity(
+        "1", "Whether all weights are trained, not adapters alone (1 or 0).", default=1.0
+    )
+    adapted_outputs: Number = _switch("Whether every matrix has an adapter, not only those of qkv.")
+
+
+def step_model(inputs: StageInputs, recipe: TrainingRecipe) -> TrainingModel:
+    """Return the architecture of a step with its choices as numbers, and its adapters."""
+    model, rank = training_model(inputs.model, recipe), value_or(inputs.lora_rank, None)
+    if rank is None:
+        return model
+    return dataclasses.replace(
+        model,
+        lora_rank=rank,
+        trained=where(rank > 0.0, 0.0, 1.0),
+        adapted_outputs=float(recipe.adapters is Adapters.ALL),
+    )
 
 
 def training_model(model: Architecture, recipe: Recipe) -> TrainingModel:
@@ -376,7 +403,7 @@ class PlannedStep(StageInputs):
 def planned(inputs: StageInputs, recipe: TrainingRecipe) -> PlannedStep:
     """Return a step with its plan and its model as they are read."""
     fields = {name: getattr(inputs, name) for name in PlannedStep.__dataclass_fields__}
-    fields["model"] = training_model(inputs.model, recipe)
+    fields["model"] = step_model(inputs, recipe)
     return PlannedStep(**{**fields, "plan": batch_plan(inputs, recipe)})
 
 

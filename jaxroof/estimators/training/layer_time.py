@@ -145,7 +145,7 @@ def timed_operations(of: Groups, work: Work) -> dict[str, OperationTime]:
 
 def _timed(one: Operation, share: Number, work: Work) -> OperationTime:
     found = OperationTime(one, share, scaled(share, seconds(one, work)))
-    if one.matrix is not None and one.time == "matmul":
+    if one.matrix is not None and one.kernel is None and one.time == "matmul":
         found = found._replace(cast=scaled(share, cast(one.matrix, work)))
     return found
 
@@ -228,7 +228,7 @@ class Sharded(NamedTuple):
     edge: Number
 
 
-def with_fsdp(work: Work, time: LayerTime, weights: MeanWeights) -> Sharded:
+def with_fsdp(work: Work, time: LayerTime, weights: MeanWeights, trained: MeanWeights) -> Sharded:
     """Return a layer's seconds with its weights gathered and its gradients scattered beside it.
 
     Assumes: groups span data and context ranks; one layer is gathered ahead; ZeRO 2 keeps the
@@ -237,11 +237,10 @@ def with_fsdp(work: Work, time: LayerTime, weights: MeanWeights) -> Sharded:
     model, plan, rates, software = work.model, work.plan, work.rates, work.software
     network, slowdown = rates.network, rates.constants.overlap_slowdown
     group = placed(network, plan.data * plan.context, plan.tensor)
-    dense, routed = weights
-    held = dense / plan.tensor + routed
+    held, changed = (dense / plan.tensor + routed for dense, routed in (weights, trained))
     eight = (software.fp8 > 0.0) & (software.fp4 == 0.0)  # 4-bit models gather 16 bits
     short = where((software.fused > 0.0) & eight, 1.0, 2.0)
-    parameters, gradients = held * short, held * rates.reduce_bytes
+    parameters, gradients = held * short, changed * rates.reduce_bytes
     collected, scattered = (gather(size, group, network) for size in (parameters, gradients))
     again = where(plan.zero_stage > 2.5, 1.0, 0.0)
 
@@ -252,7 +251,7 @@ def with_fsdp(work: Work, time: LayerTime, weights: MeanWeights) -> Sharded:
     sharded = plan.zero_stage > 1.5
     table = model.vocabulary * model.hidden / plan.tensor
     edge = gather(2.0 * table, group, network)
-    edge = edge + gather(rates.reduce_bytes * table, group, network)
+    edge = edge + gather(times(model.trained, rates.reduce_bytes * table), group, network)
     sent, size = again * collected + scattered, again * parameters + gradients
     return Sharded(
         with_messages(time.forward, collected, parameters),

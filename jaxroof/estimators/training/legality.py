@@ -48,6 +48,16 @@ def _sequence(inputs: Any, *, tensor: Any, context: Any, sequence_parallel: Any)
     return halves & ((sequence_parallel == 0) | (sequence % (tensor * context) == 0))
 
 
+def _adapters(inputs: Any) -> Any:
+    rank = value_or(inputs.lora_rank, None)
+    if rank is None:
+        return True
+    narrow = rank < inputs.model.hidden
+    for width in (inputs.model.feedforward, inputs.model.expert_feedforward):
+        narrow = narrow & ((width == 0) | (rank < width))
+    return narrow
+
+
 def _with_ends(inputs: Any, *, pipeline: Any, interleave: Any) -> Any:
     layers, chunks = inputs.model.layers, pipeline * interleave
     return (layers % chunks == 0) | ((layers + 2) % chunks == 0)
@@ -125,6 +135,13 @@ _DUALPIPE = Rule(
     _STEP_FACT,
 )
 _FIRST = (
+    Rule(
+        "adapters_narrow",
+        _adapters,
+        "adapters as wide as what they stand beside",
+        "The rank of adapters is below the narrowest width of the model.",
+        "lora_rank is {rank:g}, the narrowest width {narrowest:,.0f}",
+    ),
     Rule(
         "gpus_used",
         _gpus_used,
@@ -342,6 +359,21 @@ def broken_rule(inputs: PlannedStep, recipe: TrainingRecipe) -> Rule | None:
     return next((rule for rule in every if not bool(rule.allows(inputs, plan))), None)
 
 
+def refuse_wide_adapters(inputs: Any) -> None:
+    """Check that the rank of adapters is below the widths of a model.
+
+    Raises: InputError where it is not.
+    """
+    if not _adapters(inputs):
+        narrowest = f"below {_narrowest(inputs.model):,.0f}, the narrowest width of the model"
+        raise refusal("lora_rank", f"given {float(inputs.lora_rank):g}; expected one {narrowest}")
+
+
+def _narrowest(model: Any) -> float:
+    widths = (model.hidden, model.feedforward, model.expert_feedforward)
+    return min(float(width) for width in widths if width > 0)
+
+
 def broken_words(rule: Rule, inputs: PlannedStep) -> str:
     """Return what of a plan breaks a rule, the rule, and the number that decides."""
     plan = _fields(inputs)
@@ -350,7 +382,8 @@ def broken_words(rule: Rule, inputs: PlannedStep) -> str:
     ranks = plan["data"] * plan["tensor"] * plan["context"]
     numbers = {**vars(inputs.model), **plan, "global_batch": inputs.global_batch, "ranks": ranks}
     numbers |= {"used": ranks * plan["pipeline"], "gpus": value_or(inputs.gpus, 0.0)}
-    return f"{said}: not legal ({rule.words}); {rule.fact.format(**numbers)}"
+    numbers |= {"rank": value_or(inputs.lora_rank, 0.0), "narrowest": _narrowest(inputs.model)}
+    return f"{said or 'plan'}: not legal ({rule.words}); {rule.fact.format(**numbers)}"
 
 
 def _fields(inputs: PlannedStep) -> dict[str, float]:

@@ -10,9 +10,14 @@ from jaxroof.catalog.architecture import Architecture
 from jaxroof.catalog.system import System
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.questions import QUESTIONS
-from jaxroof.estimators.training.inputs import TrainingModel, training_model
+from jaxroof.estimators.training.inputs import (
+    StageInputs,
+    TrainingModel,
+    step_model,
+    training_model,
+)
 from jaxroof.estimators.training.layer.attention import latent_norms
-from jaxroof.estimators.training.layer.operation import products, times, weights
+from jaxroof.estimators.training.layer.operation import ADAPTERS, known, products, times, weights
 from jaxroof.estimators.training.layer.recurrent import token_flops as recurrent_flops
 from jaxroof.estimators.training.layer.scores import (
     full_shape,
@@ -30,7 +35,7 @@ from jaxroof.estimators.training.layer.sums import (
     norm_weights,
     total_weights,
 )
-from jaxroof.estimators.training.recipe import Recipe
+from jaxroof.estimators.training.recipe import Recipe, TrainingRecipe
 from jaxroof.formulas.arithmetic import larger, where
 from jaxroof.records import Number, quantity, record
 
@@ -201,6 +206,22 @@ def token_flops(model: Architecture, recipe: Recipe) -> dict[str, Number]:
         "hardware_flops_selective": full + 2.0 * core,
         "hardware_flops_flash": full + core,
     }
+
+
+def step_flops(inputs: StageInputs, recipe: TrainingRecipe) -> Number:
+    """Return the FLOP of one token that MFU counts: those of Megatron-LM today, 6 a multiply-add.
+
+    Where matrices are frozen, 4 of theirs and of the head's, forward and gradients of inputs, and 6
+    of adapters' and of scores.
+    """
+    counted = token_flops(inputs.model, recipe)["flops_megatron_causal"]
+    model = step_model(inputs, recipe)
+    if known(model.trained, 1.0):
+        return counted
+    met = {part: amount for part, (_, amount) in by_part(groups(model)).items()}
+    adapters = met.pop(ADAPTERS, 0.0)
+    frozen = sum(met.values()) - met["router"] + model.vocabulary * model.hidden
+    return counted - 2.0 * (1.0 - model.trained) * frozen + 6.0 * adapters
 
 
 def _scores(model: TrainingModel) -> dict[str, Number]:

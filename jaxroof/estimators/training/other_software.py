@@ -306,7 +306,7 @@ def stage_2021(
         cross_entropy=CrossEntropy.VOCABULARY_PARALLEL,
     )
     size, counted, of = sizes(inputs), stage_layers(inputs, recipe, stage), groups(inputs.model)
-    parameters, _ = stage_parameters(inputs, counted, layer_parameters(inputs, recipe, of))
+    parameters, _ = stage_parameters(counted, layer_parameters(inputs, recipe, of))
     kinds = activations(inputs, recipe, size, of)
     of_layer = backward(inputs, size, kinds).largest(counted.layers)
     matrix = matrix_gradients(inputs, layer_shapes(of, plan)).largest(counted.layers)

@@ -15,14 +15,19 @@ from jaxroof.estimator import Candidates, reads
 from jaxroof.estimators.legality import ONE, Columns, Filter, cross, divisors, rows_where
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan, layers_by_part, planned
 from jaxroof.estimators.training.interval import half_width_within_source
-from jaxroof.estimators.training.legality import broken_rule, broken_words, rules
+from jaxroof.estimators.training.legality import (
+    broken_rule,
+    broken_words,
+    refuse_wide_adapters,
+    rules,
+)
 from jaxroof.estimators.training.recipe import EXCHANGES, Schedule, TrainingRecipe, exchange_of
 from jaxroof.records import units, value_or, with_named_absences
 
 DEGREES = ("data", "tensor", "context", "pipeline")  # whose product is the accelerators
 COUNTS = (  # of the model that the rules read
     *("layers", "mtp_layers", "heads", "kv_heads", "feedforward"),
-    *("experts", "expert_feedforward", "sequence"),
+    *("experts", "expert_feedforward", "sequence", "hidden"),
 )
 STATES = {  # the last fields of a plan: what any split may shard, compute again and offload
     "reshard": np.arange(2),
@@ -39,8 +44,9 @@ def plans(inputs: TrainingInputs, recipe: TrainingRecipe) -> Candidates:
 
     Assumes: model, batch and gpus are single numbers; tensor ranks share the tokens, since that
     takes no more memory or time than a copy each; 1F1B alone interleaves.
-    Raises: InputError where a number is missing.
+    Raises: InputError where a number is missing, or a rank of adapters is too large.
     """
+    refuse_wide_adapters(inputs)
     gpus = int(with_named_absences(inputs).gpus)  # type: ignore[arg-type]
     return Candidates(*splits(inputs, recipe, gpus), STATES, SELDOM)
 
@@ -91,6 +97,7 @@ def rule_inputs(inputs: TrainingInputs, gpus: int | None) -> Any:
         model=types.SimpleNamespace(**model),
         gpus=gpus,
         global_batch=int(inputs.global_batch),
+        lora_rank=value_or(inputs.lora_rank, None),
     )
 
 

@@ -155,6 +155,13 @@ class ExpertWeighting(enum.Enum):
     SEPARATE = "separate"  # an operation of its own, which keeps its input
 
 
+class Adapters(enum.Enum):
+    """Which matrices of a layer have adapters beside them, where the rest is frozen (LoRA)."""
+
+    ALL = "all"  # of attention, recurrence, MLPs and every expert
+    QKV = "qkv"  # into attention or a recurrence, as measured runs of NVIDIA have it
+
+
 @dataclasses.dataclass(frozen=True)
 class TrainingRecipe(Recipe):
     """The structural choices of a training step; a named model brings its own."""
@@ -167,6 +174,7 @@ class TrainingRecipe(Recipe):
     context_exchange: ContextExchange | None = None  # of every plan; None: each plan says its own
     cross_entropy: CrossEntropy = CrossEntropy.FUSED
     expert_weighting: ExpertWeighting = ExpertWeighting.FUSED
+    adapters: Adapters = Adapters.ALL  # if the inputs have a rank
     layer_division: LayerDivision | Split = LayerDivision.UNEVEN  # or the layers themselves
 
 

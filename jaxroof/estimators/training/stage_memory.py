@@ -11,7 +11,14 @@ import numpy as np
 
 from jaxroof.estimators.training.inputs import PlannedStep
 from jaxroof.estimators.training.layer.mlp import expert_width
-from jaxroof.estimators.training.layer.operation import Sizes, Weights, total, weights
+from jaxroof.estimators.training.layer.operation import (
+    Sizes,
+    Weights,
+    known,
+    times,
+    total,
+    weights,
+)
 from jaxroof.estimators.training.layer.sums import (
     Groups,
     Kinds,
@@ -31,6 +38,7 @@ from jaxroof.estimators.training.layer.sums import (
     single_blocks,
     sizes,
     total_weights,
+    trained_groups,
 )
 from jaxroof.estimators.training.recipe import (
     CrossEntropy,
@@ -96,17 +104,19 @@ def stages(inputs: PlannedStep, recipe: TrainingRecipe) -> Stages:
     """
     of, size, spread = groups(inputs.model), sizes(inputs), layout_of(inputs, recipe)
     layer, shapes = layer_parameters(inputs, recipe, of), layer_shapes(of, inputs.plan)
+    trained = trained_parameters(inputs, recipe, of, layer)
     kinds = activations(inputs, recipe, size, of)
     saved = Kinds(*(total(kind.saved.values()) for kind in kinds))
     states, kept = state_ranks(inputs), inputs.buffers
-    buffers = buffers_of(inputs, size, layer, shapes)
+    buffers = buffers_of(inputs, size, layer, trained, shapes)
     resident = _resident(inputs, size, kinds, saved)
     of_mixers = momentary(inputs, recipe, size, of)
     transient_of = _momentary(inputs, recipe, size, kinds, saved, shapes)
 
     def terms(stage: Number) -> tuple[StageLayers, Terms, Terms, Terms]:
         counted = stage_layers(inputs, recipe, stage, spread)
-        held = _state_terms(inputs, states, *stage_parameters(inputs, counted, layer))
+        every, changed = (stage_parameters(counted, some) for some in (layer, trained))
+        held = _state_terms(inputs, states, every, changed)
         transients = {**transient_of(counted), "mixer": of_mixers}
         return counted, {**buffers(counted), **held}, resident(counted), transients
 
@@ -126,7 +136,7 @@ def stages(inputs: PlannedStep, recipe: TrainingRecipe) -> Stages:
     def memory(stage: Number) -> StageMemory:
         counted, *each = terms(stage)
         static, acts, transient = sums(*each)
-        dense, expert = stage_parameters(inputs, counted, layer)
+        dense, expert = stage_parameters(counted, layer)
         peak = static + (acts + transient)
         of_static, of_acts, transients = each
         return StageMemory(
@@ -148,7 +158,7 @@ def stages(inputs: PlannedStep, recipe: TrainingRecipe) -> Stages:
         counted, plan = stage_layers(inputs, recipe, stage, spread), inputs.plan
         width = (inputs.states.master_bytes + inputs.states.moment_bytes) * plan.offload_optimizer
         found = inputs.activations.offload_activations * saved.over(counted.resident)
-        for part, number in zip(PARTS, stage_parameters(inputs, counted, layer), strict=True):
+        for part, number in zip(PARTS, stage_parameters(counted, trained), strict=True):
             found = found + number * width / states[f"optimizer_{part}"]
         return found
 
@@ -165,16 +175,30 @@ class LayerParameters(NamedTuple):
     routed: Number  # experts of a layer that follows
     largest: Kinds  # of the largest layer, experts included
     vocabulary: Number  # of the embedding, and of the head
+    positions: Number  # of their embedding
     after: Number  # of what follows the last layer, without routed experts
     after_routed: Number
 
 
-def layer_parameters(inputs: PlannedStep, recipe: TrainingRecipe, of: Groups) -> LayerParameters:
+def trained_parameters(
+    inputs: PlannedStep, recipe: TrainingRecipe, of: Groups, every: LayerParameters
+) -> LayerParameters:
+    """Return the parameters that have gradients and optimizer states: all, or adapters alone."""
+    model = inputs.model
+    if known(model.trained, 1.0):
+        return every
+    return layer_parameters(inputs, recipe, trained_groups(of, model), model.trained)
+
+
+def layer_parameters(
+    inputs: PlannedStep, recipe: TrainingRecipe, of: Groups, ends: Number = 1.0
+) -> LayerParameters:
     """Return the parameters of one layer of each kind, and of the ends.
 
     N = sharded / t + replicated, of routed experts N_e = E (g + 1) h f_e / (epsilon tau); a module
     of multi-token prediction is a layer of the last kind, three norms and 2 h^2 / t
 
+    Arguments: ``ends`` is the share that counts of what is not in the layers ``of``.
     Assumes: norms, the router and the down-projections of latent attention are replicated; whole
     experts on a rank, each cut by columns over the expert-tensor group. A tied head is a copy of
     the embedding unless one stage has both; modules of multi-token prediction share one copy of the
@@ -189,12 +213,12 @@ def layer_parameters(inputs: PlannedStep, recipe: TrainingRecipe, of: Groups) ->
     leading, following = layer_weights(of)
     every = [total_weights(group.operations.values()) for group in of]
     amounts = [on_rank(held) + held.routed / ranks for held in every]
-    vocabulary = padded_vocabulary(inputs) * model.hidden / plan.tensor
-    norm = norm_weights(model)
+    vocabulary = times(ends, padded_vocabulary(inputs) * model.hidden) / plan.tensor
+    norm = times(ends, norm_weights(model))
     last = last_layer(model, of, lambda one: on_rank(weights(one)) if one.trained else 0.0)
     alone = plan.pipeline == 1.0
     here = alone | (recipe.schedule is Schedule.DUALPIPE)
-    joined = 2.0 * model.hidden * model.hidden / plan.tensor
+    joined = times(ends, 2.0 * model.hidden * model.hidden) / plan.tensor
     modules = model.mtp_layers * (last + joined + 3.0 * norm)
     copy = where(here, 0.0, smaller(model.mtp_layers, 1.0)) * vocabulary
     head = where((model.tied > 0.0) & alone, 0.0, vocabulary)
@@ -204,6 +228,7 @@ def layer_parameters(inputs: PlannedStep, recipe: TrainingRecipe, of: Groups) ->
         routed=following.routed / ranks,
         largest=of_largest_layer(of, amounts, single_blocks(of)),
         vocabulary=vocabulary,
+        positions=times(ends, model.positions * model.hidden),
         after=head + norm + modules + copy,
         after_routed=model.mtp_layers * experts / ranks,
     )
@@ -219,12 +244,9 @@ def padded_vocabulary(inputs: PlannedStep) -> Number:
     return ceiling(inputs.model.vocabulary + states.extra_token, columns) * columns
 
 
-def stage_parameters(
-    inputs: PlannedStep, stage: StageLayers, layer: LayerParameters
-) -> tuple[Number, Number]:
+def stage_parameters(stage: StageLayers, layer: LayerParameters) -> tuple[Number, Number]:
     """Return the parameters of a stage: dense ones and those of routed experts."""
-    model = inputs.model
-    embedding = layer.vocabulary + model.positions * model.hidden
+    embedding = layer.vocabulary + layer.positions
     layers = layer.without.over(stage.layers)
     dense = layers + embedding * stage.first + layer.after * stage.last
     return dense, layer.routed * stage.layers.following + layer.after_routed * stage.last
@@ -254,16 +276,24 @@ def state_ranks(inputs: PlannedStep) -> dict[str, Number]:
 
 
 def _state_terms(
-    inputs: PlannedStep, ranks: dict[str, Number], dense: Number, expert: Number
+    inputs: PlannedStep,
+    ranks: dict[str, Number],
+    every: tuple[Number, Number],
+    trained: tuple[Number, Number],
 ) -> Terms:
-    """Return the bytes of a stage's weights, gradients and optimizer states on the device."""
+    """Return the bytes of a stage's weights, gradients and optimizer states on the device.
+
+    Arguments: parameters without and of experts, of the stage and those of them that are trained.
+    """
     states, on_device = inputs.states, 1.0 - inputs.plan.offload_optimizer
     optimizer = (states.master_bytes + states.moment_bytes) * on_device
     widths = (states.weight_bytes, states.gradient_bytes, optimizer)
     return {
         f"{kind}_{part}": number * width / ranks[f"{kind}_{part}"]
-        for kind, width in zip(SHARDED_FROM, widths, strict=True)
-        for part, number in zip(PARTS, (dense, expert), strict=True)
+        for kind, width, numbers in zip(
+            SHARDED_FROM, widths, (every, trained, trained), strict=True
+        )
+        for part, number in zip(PARTS, numbers, strict=True)
     }
 
 
@@ -345,7 +375,11 @@ def _placeholders(inputs: PlannedStep, matrices: LayerShapes) -> Callable[[Stage
 
 
 def buffers_of(
-    inputs: PlannedStep, size: Sizes, layer: LayerParameters, matrices: LayerShapes
+    inputs: PlannedStep,
+    size: Sizes,
+    layer: LayerParameters,
+    trained: LayerParameters,
+    matrices: LayerShapes,
 ) -> OfStage:
     """Return the bytes of buffers.
 
@@ -358,24 +392,25 @@ def buffers_of(
     beta = inputs.activations.activation_bytes
     leading = leading_layers(model)
     there = Kinds(leading, model.layers - leading)
-    unit = layer.largest.largest(there)
+    unit, changed = (one.largest.largest(there) for one in (layer, trained))
     sharded = plan.zero_stage >= 3.0
     weights = beta * (larger(unit, layer.vocabulary) + states.prefetch * unit)
     width = where(model.latent > 0.0, model.rope_size, model.head_size)
     table = 4.0 * model.sequence / plan.context * width
     every = {
         "fsdp_gathered_weights": where(sharded, weights, 0.0),
-        "fsdp_gathered_gradients": where(sharded, (beta + states.reduce_bytes) * unit, 0.0),
+        "fsdp_gathered_gradients": where(sharded, (beta + states.reduce_bytes) * changed, 0.0),
         "rope_table": where(model.positions > 0.0, 0.0, model.rotary * table),
     }
     gather = where(size.shards > 1.0, size.state, 0.0)
     elements = _placeholders(inputs, matrices)
+    placeholders = times(model.trained, kept.gradient_placeholders * beta)
 
     def of_stage(stage: StageLayers) -> Terms:
         grouped = where(stage.predicting.following > 0.0, kept.grouped_workspace, 0.0)
         return {
             **every,
-            "gradient_placeholders": kept.gradient_placeholders * beta * elements(stage),
+            "gradient_placeholders": placeholders * elements(stage),
             "gather_buffer": gather * stage.last,
             "workspace": kept.workspace + grouped,
         }
@@ -415,11 +450,12 @@ def _momentary(
     experts = exchange + where(repeated, kinds[1].again, 0.0)
     logits, layer = head(inputs, recipe, size), backward(inputs, size, kinds)
     matrix = matrix_gradients(inputs, matrices)
-    entries = acts.activation_bytes * padded_vocabulary(inputs)
+    temporaries = times(inputs.model.trained, inputs.buffers.gradient_temporary)
+    entries = times(inputs.model.trained, acts.activation_bytes * padded_vocabulary(inputs))
     gradient = entries * hidden / plan.tensor
 
     def of_stage(stage: StageLayers) -> Terms:
-        temporary = inputs.buffers.gradient_temporary * matrix.largest(stage.predicting)
+        temporary = temporaries * matrix.largest(stage.predicting)
         embedding = larger(gradient - saved.over(stage.opening), 0.0)
         return {
             "head": logits * stage.last,

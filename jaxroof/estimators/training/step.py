@@ -18,10 +18,11 @@ from jaxroof.estimators.training.inputs import (
     TrainingPlan,
     layers_by_part,
     planned,
+    step_model,
 )
 from jaxroof.estimators.training.interval import interval
 from jaxroof.estimators.training.legality import verdicts
-from jaxroof.estimators.training.model_size import size, token_flops
+from jaxroof.estimators.training.model_size import size, step_flops
 from jaxroof.estimators.training.plans import DEGREES, USUAL, alike, close, plans, reasons, why_not
 from jaxroof.estimators.training.precision import expand_settings
 from jaxroof.estimators.training.rates import chip_of
@@ -56,14 +57,15 @@ def memory_limit(inputs: StageInputs) -> Number:
 def fewest_state_bytes(inputs: StageInputs, recipe: TrainingRecipe) -> Number:
     """Return the bytes that all ranks of any plan together have at least: weights and gradients.
 
-    Assumes: one copy of each; the optimizer states may lie in host memory.
+    Assumes: one copy of each; the optimizer states may lie in host memory; of adapters nothing.
     """
     counted, model = size(inputs.model, recipe), inputs.model
     elsewhere = counted["parameters_extra"] + counted["parameters_class_head"]
     routers = model.router_correction * layers_by_part(model)["routed_layers"]
     elsewhere = elsewhere + routers * model.experts  # without gradients
     parameters = counted["parameters"] - elsewhere  # those that memory counts
-    return parameters * (inputs.states.weight_bytes + inputs.states.gradient_bytes)
+    gradients = inputs.states.gradient_bytes * step_model(inputs, recipe).trained
+    return parameters * (inputs.states.weight_bytes + gradients)
 
 
 def fullest_stage(inputs: StageInputs, recipe: TrainingRecipe) -> FullestStageReport:
@@ -146,7 +148,7 @@ def step(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerParts) -
     fits = memory.device <= memory_limit(inputs)
     gpus = plan.data * plan.tensor * plan.context * plan.pipeline
     rate = batch * inputs.model.sequence / (total * gpus)
-    flops = token_flops(inputs.model, recipe)["flops_megatron_causal"]
+    flops = step_flops(inputs, recipe)
     tokens = batch * inputs.model.sequence
     whole = value_or(inputs.training_tokens, inputs.model.training_tokens)
     return TrainingReport(
@@ -262,7 +264,7 @@ stage_memory = Estimator(
     reasons=reasons,
     why_not=why_not,
     usual=USUAL,
-    structural=("gpus", "global_batch", "model"),
+    structural=("gpus", "global_batch", "model", "lora_rank"),
     objective="device",
     limits=(Limit("device", memory_limit), *MORE_LIMITS),
     alone={"device": device_memory},

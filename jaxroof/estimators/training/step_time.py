@@ -12,10 +12,10 @@ from jaxroof.estimators.training.inputs import (
     TrainingModel,
     TrainingPlan,
     batch_plan,
-    training_model,
+    step_model,
 )
-from jaxroof.estimators.training.layer.operation import Tokens, Work
-from jaxroof.estimators.training.layer.sums import MeanWeights, mean_weights
+from jaxroof.estimators.training.layer.operation import Tokens, Work, times
+from jaxroof.estimators.training.layer.sums import MeanWeights, mean_weights, trained_weights
 from jaxroof.estimators.training.layer_time import (
     LayerTime,
     Sharded,
@@ -143,7 +143,7 @@ def timed(inputs: TrainingInputs, recipe: TrainingRecipe, tokens: Tokens | None 
 def _work(
     inputs: TrainingInputs, plan: BatchPlan, recipe: TrainingRecipe, tokens: Tokens | None = None
 ) -> Work:
-    model, speed = training_model(inputs.model, recipe), rates(inputs, recipe)
+    model, speed = step_model(inputs, recipe), rates(inputs, recipe)
     if tokens is None:
         tokens = tokens_of(model, plan, speed)
     return Work(model, plan, speed, inputs.software, tokens)
@@ -159,14 +159,15 @@ def time_of_layers(inputs: TrainingInputs, recipe: TrainingRecipe, parts: LayerP
     tokens, time, edges = parts
     work, schedule = timed(inputs, recipe, tokens), recipe.schedule
     weights = mean_weights(work.model, work.plan)
-    sharded = with_fsdp(work, time, weights)
+    trained = trained_weights(work.model, work.plan, weights)
+    sharded = with_fsdp(work, time, weights, trained)
     stages = stage_time(work, sharded, edges, schedule)
     replicas = work.plan.data * work.plan.context * ROUTES.get(schedule, 1.0)
-    messages = data_messages(work, sharded, weights, stages.end_layers, replicas)
-    update = optimizer(work, weights, stages.end_layers, replicas)
+    messages = data_messages(work, sharded, trained, stages.end_layers, replicas)
+    update = optimizer(work, trained, stages.end_layers, replicas)
     total = stages.steady + stages.bubble + stages.sends + messages + update
     step = total + work.rates.step
-    offload = offload_time(inputs, work, weights)
+    offload = offload_time(inputs, work, trained)
     return StepTime(time, edges, sharded, stages, messages, update, step, offload)
 
 
@@ -175,7 +176,7 @@ def data_messages(
 ) -> Number:
     """Return the seconds of gradients and parameters between replicas that no work hides.
 
-    Arguments: ``layers`` of a stage at an end.
+    Arguments: ``weights`` that are trained, ``layers`` of a stage at an end.
     Assumes: with several chunks, all but the last microbatches' chunks hide messages too; a tied
     embedding is summed over the first and the last stage.
     """
@@ -184,7 +185,7 @@ def data_messages(
     sharing = plan.expert * plan.expert_tensor
     of_experts = placed(network, expert_replicas(work, replicas), sharing)
     dense, experts = weights
-    table = model.vocabulary * model.hidden / plan.tensor
+    table = times(model.trained, model.vocabulary * model.hidden) / plan.tensor
     shared, routed = layers * dense / plan.tensor + table, layers * experts
     short = where(work.rates.low > 0.0, 1.0, 2.0)
     gradients, parameters = shared * work.rates.reduce_bytes, shared * short
@@ -222,11 +223,14 @@ def expert_replicas(work: Work, replicas: Number) -> Number:
 
 
 def optimizer(work: Work, weights: MeanWeights, layers: Number, replicas: Number) -> Number:
-    """Return the seconds of the update: 42 bytes a parameter that a rank updates, 8 a copy."""
+    """Return the seconds of the update: 42 bytes a parameter that a rank updates, 8 a copy.
+
+    Arguments: ``weights`` that are trained.
+    """
     model, plan, zero = work.model, work.plan, work.plan.zero_stage
     every, _, _ = stage_layers(model, plan)
     dense, experts = weights
-    table = model.vocabulary * model.hidden
+    table = times(model.trained, model.vocabulary * model.hidden)
     stage, whole = ((some * dense + table) / plan.tensor for some in (layers, every))
     owned = where((zero > 0.5) & (zero < 1.5), replicas, 1.0)
     plain = stage * (UPDATE_BYTES / owned + 8.0)
@@ -250,7 +254,9 @@ def offload_time(inputs: TrainingInputs, work: Work, weights: MeanWeights) -> Nu
     model, plan, states = work.model, work.plan, inputs.states
     layers, _, _ = stage_layers(model, plan)
     each, replicas = layers / plan.pipeline, plan.data * plan.context
-    dense = (each * weights[0] + model.vocabulary * model.hidden) / plan.tensor
+    dense = (
+        each * weights[0] + times(model.trained, model.vocabulary * model.hidden)
+    ) / plan.tensor
     sharded, experts = plan.zero_stage > 0.5, expert_replicas(work, replicas)
     own = dense / where(sharded, replicas, 1.0) + each * weights[1] / where(sharded, experts, 1.0)
     link = value_or(inputs.system.pcie_bandwidth, HOST_BANDWIDTH)
@@ -275,7 +281,7 @@ def ends(work: Work) -> Ends:
     head = (
         matmul(tokens.group, columns, hidden, unit, 2.0, 2.0)
         + matmul(tokens.group, hidden, columns, unit, 2.0, 2.0)
-        + matmul(hidden, columns, tokens.group, unit, 2.0, 8.0)
+        + times(model.trained, matmul(hidden, columns, tokens.group, unit, 2.0, 8.0))
         + stream(tokens.group * columns * work.rates.loss_bytes, kernels, unit)
         + where(many, exchanged, 0.0)
         + stream(10.0 * tokens.norm * hidden, 2.0, unit)

@@ -386,7 +386,7 @@ def kinds(groups: Sequence[RowGroup], rows: int) -> Any:
     found = np.zeros(rows)
     for places, inputs, _ in groups:
         few_bits = larger(inputs.software.fp8, inputs.software.fp4)
-        found[places] = regime(inputs.model, few_bits, 1.0)
+        found[places] = regime(inputs, few_bits, 1.0)
     return found
 
 

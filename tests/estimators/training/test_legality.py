@@ -42,6 +42,7 @@ def question(name: str, **changed: float) -> PlannedStep:
 
 
 REFUSED: list[tuple[str, str, TrainingRecipe, dict[str, float]]] = [
+    ("adapters_narrow", "base", RING, {"lora_rank": 8192.0}),
     ("gpus_used", "base", RING, {"gpus": 63.0}),
     ("heads_divisible", "base", RING, {"model__heads": 62.0}),
     ("kv_heads_divisible", "base", RING, {"model__kv_heads": 6.0}),

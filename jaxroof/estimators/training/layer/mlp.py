@@ -22,6 +22,7 @@ from jaxroof.estimators.training.layer.operation import (
     times,
 )
 from jaxroof.estimators.training.rates import (
+    Unit,
     grouped_product,
     grouped_weight_gradient,
     matmul,
@@ -202,7 +203,7 @@ def expert_width(model: TrainingModel) -> Number:
     return where(model.expert_latent > 0.0, model.expert_latent, model.hidden)
 
 
-def _rows(work: Work) -> Number:
+def expert_rows(work: Work) -> Number:
     """Return the rows of the products: ranks that share an expert have one another's tokens.
 
     m = imbalance N / t k tau
@@ -217,21 +218,24 @@ def _routed(work: Work) -> Number:
     return work.tokens.rank * work.model.active_experts * work.rates.imbalance
 
 
-def _grouped(matrix: Matrix, work: Work) -> Passes:
+def grouped(matrix: Matrix, work: Work, unit: Unit, read: Number) -> Passes:
     """Return the seconds of one product of all experts of a rank, evenly loaded."""
-    rates, rows = work.rates, _rows(work)
-    local = larger(work.model.experts / work.plan.expert, 1.0)
+    rows, local = expert_rows(work), larger(work.model.experts / work.plan.expert, 1.0)
     columns, inner = on_rank(matrix, work.plan)
-    unit = (local, rates.layer, rates.read, rates.constants)
+    more = (local, unit, read, work.rates.constants)
     return Passes(
-        grouped_product(rows, columns, inner, *unit),
-        grouped_product(rows, inner, columns, *unit),
-        grouped_weight_gradient(rows, columns, inner, *unit),
+        grouped_product(rows, columns, inner, *more),
+        grouped_product(rows, inner, columns, *more),
+        grouped_weight_gradient(rows, columns, inner, *more),
     )
 
 
+def _grouped(matrix: Matrix, work: Work) -> Passes:
+    return grouped(matrix, work, work.rates.layer, work.rates.read)
+
+
 def _activation(work: Work) -> Passes:
-    inner = _rows(work) * work.model.expert_feedforward / work.plan.expert_tensor
+    inner = expert_rows(work) * work.model.expert_feedforward / work.plan.expert_tensor
     gated, unit = work.model.gated, work.rates.plain
     return Passes(
         stream((4.0 + 2.0 * gated) * inner, 1.0, unit),
@@ -241,7 +245,7 @@ def _activation(work: Work) -> Passes:
 
 def _casts(work: Work) -> Passes:
     """Return the seconds in which inputs of both products, then gradients, are cast."""
-    model, rates, rows = work.model, work.rates, _rows(work)
+    model, rates, rows = work.model, work.rates, expert_rows(work)
     width, low = (
         model.expert_feedforward / work.plan.expert_tensor,
         where(rates.low > 0.0, 1.0, 0.0),
@@ -261,7 +265,7 @@ def _router(work: Work) -> Passes:
     return Passes(
         matmul(tokens, experts, hidden, unit, 2.0, 2.0),
         matmul(tokens, hidden, experts, unit, 2.0, 2.0)
-        + matmul(hidden, experts, tokens, unit, 2.0, 8.0),
+        + times(work.model.trained, matmul(hidden, experts, tokens, unit, 2.0, 8.0)),
     )
 
 
@@ -282,7 +286,7 @@ def _biases(work: Work) -> Passes:
     """Return the seconds of biases, and of an activation that is clamped between the products."""
     model, rates = work.model, work.rates
     width = expert_width(model) + model.expert_feedforward / work.plan.expert_tensor
-    moved = rates.constants.expert_bias_bytes * _rows(work) * width / 2.0
+    moved = rates.constants.expert_bias_bytes * expert_rows(work) * width / 2.0
     time = stream(moved, 4.0, rates.plain)
     return Passes(time, 2.0 * time)
 

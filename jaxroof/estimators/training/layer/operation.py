@@ -18,7 +18,7 @@ from jaxroof.estimators.training.inputs import (
     TrainingModel,
     TrainingPlan,
 )
-from jaxroof.estimators.training.rates import Rates, matmul, stream
+from jaxroof.estimators.training.rates import Rates, Unit, matmul, stream
 from jaxroof.estimators.training.recipe import Module, TrainingRecipe
 from jaxroof.formulas.arithmetic import where
 from jaxroof.records import Number
@@ -138,6 +138,7 @@ class Operation(NamedTuple):
 
 
 Operations = dict[str, Operation]  # by the words for each
+ADAPTERS = "adapters"  # the part of what is trained where the rest is frozen
 
 
 HOLDERS = {  # of the parameters of a matrix, by who shares them
@@ -225,13 +226,13 @@ def rows(matrix: Matrix, tokens: Tokens) -> Number:
     return tokens.rank if matrix.divided else tokens.group
 
 
-def product(matrix: Matrix, work: Work) -> Passes:
+def product(matrix: Matrix, work: Work, unit: Unit, read: Number) -> Passes:
     """Return the seconds of a product; weight gradients are summed in 32 bits."""
-    m, (n, k), rates = rows(matrix, work.tokens), on_rank(matrix, work.plan), work.rates
+    m, (n, k) = rows(matrix, work.tokens), on_rank(matrix, work.plan)
     return Passes(
-        matmul(m, n, k, rates.layer, rates.read, 2.0),
-        matmul(m, k, n, rates.layer, rates.read, 2.0),
-        matmul(k, n, m, rates.layer, rates.read, 8.0),
+        matmul(m, n, k, unit, read, 2.0),
+        matmul(m, k, n, unit, read, 2.0),
+        matmul(k, n, m, unit, read, 8.0),
     )
 
 
@@ -244,11 +245,18 @@ def cast(matrix: Matrix, work: Work) -> Passes:
 
 
 def seconds(operation: Operation, work: Work) -> Passes:
-    """Return the seconds of an operation in a layer that has it."""
+    """Return the seconds of an operation in a layer that has it.
+
+    What is frozen has no weight gradients.
+    """
     if operation.kernel is not None:
-        return operation.kernel(work)
-    assert operation.matrix is not None
-    return product(operation.matrix, work)
+        found = operation.kernel(work)
+    else:
+        assert operation.matrix is not None
+        found = product(operation.matrix, work, work.rates.layer, work.rates.read)
+    if operation.part == ADAPTERS:
+        return found
+    return found._replace(weights=times(work.model.trained, found.weights))
 
 
 def scaled(share: Number, passes: Passes) -> Passes:

@@ -5,6 +5,7 @@ or a recurrence, an MLP or experts, and norms and residuals about each of these.
 Source: docs/models/parameters_flops_memory.md, sections 1 to 3, 4.5 and 4.6.
 """
 
+import dataclasses
 import enum
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
@@ -17,9 +18,11 @@ from jaxroof.estimators.training.inputs import (
     TrainingPlan,
     planned,
 )
+from jaxroof.estimators.training.layer.adapters import adapted, mlps_adapted, trained
 from jaxroof.estimators.training.layer.attention import attention, rotation
 from jaxroof.estimators.training.layer.mlp import activation, dense_mlp, routed_mlp
 from jaxroof.estimators.training.layer.operation import (
+    ADAPTERS,
     Kept,
     Operation,
     Operations,
@@ -108,14 +111,14 @@ def groups(model: TrainingModel) -> Groups:
     led = smaller(model.dense_layers, leading)
     mixers = [
         Group(Kind.MIXER, number, number / layers, number / layers, number / layers, operations)
-        for _, number, operations in (*attention(model), *recurrence(model))
+        for _, number, every in (*attention(model), *recurrence(model))
+        for operations in [adapted(every, model)]
     ]
     dense, routed = model.dense_layers, model.routed_layers
+    plain, experts = (mlps_adapted(one(model), model) for one in (dense_mlp, routed_mlp))
     mlps = [
-        Group(
-            Kind.DENSE, dense, dense / layers, led / ahead, (dense - led) / behind, dense_mlp(model)
-        ),
-        Group(Kind.ROUTED, routed, routed / layers, 0.0, routed / behind, routed_mlp(model)),
+        Group(Kind.DENSE, dense, dense / layers, led / ahead, (dense - led) / behind, plain),
+        Group(Kind.ROUTED, routed, routed / layers, 0.0, routed / behind, experts),
     ]
     parts = [*mixers, *mlps]
     blocks = Group(
@@ -316,11 +319,28 @@ def mean_weights(model: TrainingModel, plan: TrainingPlan) -> MeanWeights:
 
     Source: docs/models/layers_2026.md, section 4.
     """
+    return _mean_weights(groups(model), 2.0 * model.hidden, plan)
+
+
+def trained_weights(model: TrainingModel, plan: TrainingPlan, every: MeanWeights) -> MeanWeights:
+    """Return those of the parameters of an average layer that are trained."""
+    if known(model.trained, 1.0):
+        return every
+    of = trained_groups(groups(model), model)
+    return _mean_weights(of, 2.0 * model.hidden * model.trained, plan)
+
+
+def trained_groups(of: Groups, model: TrainingModel) -> Groups:
+    """Return groups whose parameters are those that have gradients and optimizer states."""
+    return [one._replace(operations=trained(one.operations, model)) for one in of]
+
+
+def _mean_weights(of: Groups, gains: Number, plan: TrainingPlan) -> MeanWeights:
     dense: Number = 0.0
     routed: Number = 0.0
-    for kind, _, share, *_, operations in groups(model):
+    for kind, _, share, *_, operations in of:
         matrices = total_weights(o._replace(vectors=Weights()) for o in operations.values())
-        norms = 2.0 * model.hidden if kind is Kind.BLOCKS else 0.0
+        norms = gains if kind is Kind.BLOCKS else 0.0
         held = plus(plus(matrices.sharded, matrices.replicated), norms)
         dense, routed = plus(dense, times(share, held)), plus(routed, times(share, matrices.routed))
     return dense, routed / (plan.expert * plan.expert_tensor)
@@ -354,7 +374,8 @@ def layer_shapes(of: Groups, plan: TrainingPlan) -> LayerShapes:
 
 
 def _shapes(operations: Operations, plan: TrainingPlan, share: Number) -> list[Shape]:
-    found = [(o.matrix, times(share, o.share)) for o in operations.values() if o.part != "router"]
+    apart = ("router", ADAPTERS)
+    found = [(o.matrix, times(share, o.share)) for o in operations.values() if o.part not in apart]
     return [(*on_rank(matrix, plan), there) for matrix, there in found if matrix is not None]
 
 
@@ -410,7 +431,7 @@ def activations(
     large as two hidden states.
     """
     kept, modules = Kept(inputs, recipe, size), modules_of(recipe)
-    each = [[*_saved(group.operations, kept)] for group in of]
+    each = [[*_saved(group.operations, _inputs_kept(group.kind, kept))] for group in of]
     whole = [_terms(saved) for saved in each]
     some = [_terms(saved, modules) for saved in each]
     read = [_terms(one for one in saved if one[0].read) for saved in each]
@@ -433,6 +454,20 @@ def activations(
         return LayerBytes(saved, total(_mixed(shares, read).values()) + 2.0 * state, again)
 
     return of_layer("leading"), of_layer("following")
+
+
+def _inputs_kept(kind: Kind, kept: Kept) -> Kept:
+    """Return what saved bytes follow from: inputs of frozen MLPs without adapters are not kept."""
+    model, share = kept.inputs.model, NOT_KEPT.get(kind, 0.0)
+    if known(model.trained, 1.0) or share == 0.0:
+        return kept
+    left = 1.0 - share * (1.0 - model.trained) * (1.0 - model.adapted_outputs)
+    acts = kept.inputs.activations
+    acts = dataclasses.replace(acts, linear_input_bytes=left * acts.linear_input_bytes)
+    return kept._replace(inputs=dataclasses.replace(kept.inputs, activations=acts))
+
+
+NOT_KEPT = {Kind.BLOCKS: 0.5, Kind.DENSE: 1.0, Kind.ROUTED: 1.0}  # share, of inputs of matrices
 
 
 def momentary(inputs: PlannedStep, recipe: TrainingRecipe, size: Sizes, of: Groups) -> Number:
