@@ -56,17 +56,21 @@ class Interval(NamedTuple):
     place: Number  # in ``REGIMES``
 
 
-def regime(inputs: TrainingInputs, low_precision: Number, calibrated: Number) -> Number:
-    """Return the place in ``REGIMES`` of runs like those of inputs; numbers above 0 mean yes.
+def regime(
+    model: Architecture,
+    low_precision: Number,
+    calibrated: Number,
+    rank: Number | None = None,
+) -> Number:
+    """Return the place in ``REGIMES`` of runs of a model; numbers above 0 mean yes.
 
     Arguments: whether layer products have inputs of 8 or 4 bits, whether runs like it took part in
     the fit: of the software, of the chip, without offload, inside the envelope of what was
-    measured.
+    measured; the rank of adapters, if there are any.
 
     Assumes: no run of gated DeltaNet, of Kimi Delta Attention, of an indexer or with adapters took
     part in it; of adapters in layers that are not dense none was measured.
     """
-    model, rank = inputs.model, value_or(inputs.lora_rank, None)
     routed, hybrid = model.experts > 0.0, model.mamba_layers > 0.0
     dense = where(low_precision > 0.0, 1.0, 0.0)
     known = where(routed, 2.0, where(hybrid, 4.0, dense))
@@ -122,8 +126,9 @@ def interval(inputs: TrainingInputs, step_time: Number) -> Interval:
     measured = where(plan.offload_optimizer > 0.0, 0.0, extent)
     few_bits = larger(software.fp8, software.fp4)
     own = (chip.own_dense_16_bit, chip.own_dense_8_or_4_bit, chip.own_experts, 0.0, 0.0, 0.0, 0.0)
-    theirs = _of_regime(regime(inputs, few_bits, 1.0), own) * measured
-    place = regime(inputs, few_bits, larger(chip.calibrated * measured, theirs))
+    rank = value_or(inputs.lora_rank, None)
+    theirs = _of_regime(regime(inputs.model, few_bits, 1.0, rank), own) * measured
+    place = regime(inputs.model, few_bits, larger(chip.calibrated * measured, theirs), rank)
     half = where(theirs > 0.0, theirs, half_width(place))
     return Interval(step_time * exp(-half), step_time * exp(half), place)
 

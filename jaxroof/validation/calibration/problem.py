@@ -28,7 +28,7 @@ from jaxroof.estimators.training.interval import (
 )
 from jaxroof.estimators.training.step import training
 from jaxroof.formulas.arithmetic import larger, smaller
-from jaxroof.records import get_at, replace_at, units
+from jaxroof.records import get_at, replace_at, units, value_or
 from jaxroof.validation.calibration.believed import most, ranges, shared_constants, shared_ranges
 from jaxroof.validation.rows import on_system, taken
 
@@ -386,7 +386,7 @@ def kinds(groups: Sequence[RowGroup], rows: int) -> Any:
     found = np.zeros(rows)
     for places, inputs, _ in groups:
         few_bits = larger(inputs.software.fp8, inputs.software.fp4)
-        found[places] = regime(inputs, few_bits, 1.0)
+        found[places] = regime(inputs.model, few_bits, 1.0, value_or(inputs.lora_rank, None))
     return found
 
 
