@@ -231,12 +231,14 @@ def _overlaid(
     if "matrix_flops" in changes:
         written.pop("peaks", None)
         written.pop("peaks_source", None)
-    texts = {
+    texts: dict[str, Any] = {
         "title": f"{written['title']}, changed by {name}",
         "source": f"{name}, over {base}: {written['source']}",
     }
     if "note" in written:  # it may be about a value that the file changes
         texts["note"] = f"Of {base} as published: {written['note']}"
+    if "taken" in written:  # what a config.json says of a field that the file changes
+        texts["taken"] = {key: of for key, of in written["taken"].items() if key not in changes}
     peaks = changes.get("peaks")
     if isinstance(peaks, dict):
         changes["peaks"] = written.get("peaks", {}) | peaks
