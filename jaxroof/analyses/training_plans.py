@@ -55,6 +55,7 @@ LONGER = 0.1  # than the fastest, that a lean plan may take
 OF_LAYER = {  # of one layer and one microbatch, forward and backward: what it is, and in words
     "matmul": ("Matrix products", "matrix products"),
     "attention": ("Attention", "attention"),
+    "recurrent": ("Scans of recurrent layers", "recurrent scans"),
     "elementwise": ("Norms, activations and other element-wise kernels", "element-wise kernels"),
     "cast": ("Casts to few bits", "casts"),
     "recompute": ("What is computed again", "recomputation"),

@@ -11,11 +11,11 @@ from jaxroof.app.state import State
 from jaxroof.units import days as days_words
 from jaxroof.units import percent, seconds, size
 from jaxroof.views.text import fastest_plans as words
+from jaxroof.views.text.assumed import assumed_sentences
 from jaxroof.views.text.interval import HIGH, LOW, TRILLION
 from jaxroof.views.text.interval import PATHS as TOKENS
 from jaxroof.views.text.margin import margin_of
 from jaxroof.views.text.plan import plan_sentence, stages_sentence, used_fields, usual_words
-from jaxroof.views.text.ranked import parts_sentence
 
 TOP = 8  # plans of the table
 ASSUMED = TRILLION  # tokens of a training, where a model does not say how many it was trained on
@@ -49,7 +49,7 @@ def headline(data: xr.Dataset) -> Headline:
     """Return the answer in the sentences of ``jaxroof search``."""
     best = data.isel(plan=0)
     what, _, rest = words.answer_sentence(data).partition(". ")
-    why = [parts_sentence(best), stages_sentence(best)]
+    why = [words.where_sentence(best), stages_sentence(best), *assumed_sentences(data)]
     what = f"{what.removesuffix('.')}."
     return Headline(what, rest, plan_sentence(best), " ".join(filter(None, why)))
 

@@ -209,12 +209,12 @@ def token_flops(model: Architecture, recipe: Recipe) -> dict[str, Number]:
 
 
 def step_flops(inputs: StageInputs, recipe: TrainingRecipe) -> Number:
-    """Return the FLOP of one token that MFU counts: those of Megatron-LM today, 6 a multiply-add.
+    """Return the FLOP of one token that MFU counts: ``flops_windowed``, 6 a multiply-add.
 
     Where matrices are frozen, 4 of theirs and of the head's, forward and gradients of inputs, and 6
     of adapters' and of scores.
     """
-    counted = token_flops(inputs.model, recipe)["flops_megatron_causal"]
+    counted = token_flops(inputs.model, recipe)["flops_windowed"]
     model = step_model(inputs, recipe)
     if known(model.trained, 1.0):
         return counted

@@ -159,7 +159,8 @@ class TrainingReport(Legality):
     )
     mfu: Number = quantity(
         "1",
-        "Model FLOP utilisation: Megatron-LM's count with halved attention, over the 16-bit peak.",
+        "Model FLOP utilisation: Megatron-LM's count with halved attention, within windows, over "
+        "the 16-bit peak.",
         better="higher",
     )
     training_days: Number = quantity("day", "Time of the whole training.", label="days of training")

@@ -11,6 +11,7 @@ from jaxroof.catalog.chip import SharedConstants
 from jaxroof.errors import listing
 from jaxroof.estimators.training.interval import KINDS
 from jaxroof.estimators.training.named_settings import numbers_named
+from jaxroof.units import percent
 from jaxroof.views.text.interval import LOW
 
 MAMBA = {"mamba_layers": "Mamba-2"}  # whose time was measured
@@ -22,6 +23,7 @@ FLAGS = {  # of the software, what each does to experts
     "token_drop": "tokens above a capacity dropped",
 }
 CONSTANTS, OLD = "constants", 2025
+LEAST = 0.01  # smallest share of a layer that is told
 DOMAIN, IMBALANCE = "software.exchange_domain", "activations.routing_imbalance"
 
 
@@ -81,6 +83,14 @@ def constants_words(numbers: Mapping[str, Any]) -> list[str]:
 def is_measured(data: xr.Dataset) -> bool:
     """Return whether the time of every layer of an answer's models was measured."""
     return not any(model.get(name, 0.0) for model in models_of(data).values() for name in KINDS)
+
+
+def scans_sentence(plan: xr.Dataset) -> str:
+    """Return how much of its layers' time a plan spends in scans; empty of little or unknown."""
+    if "layer_recurrent" not in plan:  # of an older file
+        return ""
+    share = float(plan.layer_recurrent / (plan.layer_forward + plan.layer_backward))
+    return f"Scans of recurrent layers take {percent(share)} of a layer." * (share >= LEAST)
 
 
 def counted_words(model: Mapping[str, float], timed: bool) -> str:

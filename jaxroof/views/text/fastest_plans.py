@@ -9,7 +9,7 @@ from jaxroof.analyses.result_metadata import about
 from jaxroof.analyses.training_plans import LONGER, OF_LAYER, WAYS
 from jaxroof.errors import listing
 from jaxroof.units import percent, seconds, size
-from jaxroof.views.text.assumed import assumed_sentences, is_measured
+from jaxroof.views.text.assumed import assumed_sentences, is_measured, scans_sentence
 from jaxroof.views.text.compare import MFU
 from jaxroof.views.text.interval import run_sentence, short_interval
 from jaxroof.views.text.launch import launch_said
@@ -52,7 +52,7 @@ def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
     yield from title(title_of(data))
     yield from usual(answer_sentence(data), plan_sentence(data.isel(plan=0)))
     yield from quiet(plans_table(data))
-    yield from usual(glossary(data, shown_fields(data), MFU), parts_sentence(data.isel(plan=0)))
+    yield from usual(glossary(data, shown_fields(data), MFU), where_sentence(data.isel(plan=0)))
     yield from usual(run_sentence(data), *assumed_sentences(data))
     software = f"Software: Megatron-Core of {data.attrs['software_year']:g}."
     yield from verbose(layer_sentence(data), f"{software} {counts_sentence(data)}")
@@ -140,6 +140,11 @@ def named_fields(data: xr.Dataset, of: str) -> str:
     usual_of = {host: float(about(data, host).get("default", "nan")) for host in hosts.values()}
     named = [n for n, host in hosts.items() if n in shown or plan[host] != usual_of[host]]
     return fields_words(data, plan, [n for n in named if n != "sequence_parallel"])
+
+
+def where_sentence(plan: xr.Dataset) -> str:
+    """Return where the time of a plan's step goes."""
+    return " ".join(filter(None, (parts_sentence(plan), scans_sentence(plan))))
 
 
 def layer_sentence(data: xr.Dataset) -> str:

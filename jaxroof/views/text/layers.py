@@ -9,6 +9,7 @@ import xarray as xr
 from jaxroof.analyses.one_plan import question_of
 from jaxroof.errors import listing
 from jaxroof.estimators.published.unfused import DIVIDED
+from jaxroof.estimators.training.inputs import layers_by_part
 from jaxroof.units import percent, seconds, size
 from jaxroof.views.text.layout import PlainTable, Shown
 from jaxroof.views.text.plan import plan_line
@@ -43,7 +44,7 @@ def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
     yield from usual(time_sentence(data))
     yield from quiet(layer_table(data))
     if "kind" in data.coords:
-        yield from usual(notes_sentence(data), plan_line(data))
+        yield from usual(notes_sentence(data), mean_sentence(data), plan_line(data))
     else:
         yield from usual(kept_sentence(data), dropped_sentence(data))
 
@@ -118,6 +119,29 @@ def notes_sentence(data: xr.Dataset) -> str:
     if any(str(row.kind.values) == "computed again" for row in rows):
         said.append("recomputation repeats the forward pass, or parts of it, and its messages")
     return "; ".join(said) + "."
+
+
+KINDS = {  # of layers, and how many have each
+    "full_layers": "full attention",
+    "windowed_layers": "windowed attention",
+    "mamba_layers": "Mamba-2",
+    "delta_layers": "gated DeltaNet",
+    "kda_layers": "Kimi Delta Attention",
+    "dense_layers": "a dense MLP",
+    "routed_layers": "experts",
+}
+
+
+def mean_sentence(data: xr.Dataset) -> str:
+    """Return of which layers a layer is the mean; empty where all are alike."""
+    model = question_of(data)[0].model
+    layers, counts = float(model.layers), layers_by_part(model)
+    each = {words: counts.get(n, getattr(model, n, 0.0)) for n, words in KINDS.items()}
+    some = {words: float(count) for words, count in each.items() if count}
+    if all(count == layers for count in some.values()):
+        return ""
+    said = listing([f"{count:.0f} with {words}" for words, count in some.items()])
+    return f"The layer is the mean of {layers:.0f}: {said}."
 
 
 def kept_sentence(data: xr.Dataset) -> str:
