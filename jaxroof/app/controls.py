@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from jaxroof import catalog
 from jaxroof.app.plans import ASSUMED
 from jaxroof.app.question import (
+    IMBALANCE,
     MAIN,
     MAPPED,
     MARGINS,
@@ -47,6 +48,8 @@ from jaxroof.app.state import (
     with_change,
     with_choice,
 )
+from jaxroof.catalog.architecture import Architecture
+from jaxroof.catalog.lookup import architecture_with_choices, only_parameters
 from jaxroof.catalog.needs import answers
 from jaxroof.errors import refusal, shown
 from jaxroof.estimators.training.recipe import Recipe
@@ -54,8 +57,9 @@ from jaxroof.estimators.training.step import training
 from jaxroof.settings import kind_of_choice
 
 Field = dict[str, Any]  # one control, as the browser's side reads it
-Option = str | tuple[str, str]  # a value, or a value and its words
+Option = str | tuple[str, ...]  # a value, or a value, its words and perhaps its group
 ASSUMED_SEQUENCE = 4096.0  # tokens, of a model's file that does not say
+EXPERTS = "model.experts"
 EXCHANGE = "context_exchange"  # the choice that stands beside the rules on plans
 OF_A_MODEL = {field.name for field in dataclasses.fields(Recipe)}
 SIZE_WORDS = {
@@ -84,7 +88,10 @@ def numbers_of(state: State) -> Mapping[str, Number]:
 def _numbers(state: State) -> Mapping[str, Number]:
     told = with_change(state, SEQUENCE, ASSUMED_SEQUENCE) if _silent(state.own_model) else state
     each = numbers(asked(told)).items()
-    return {path: number_of(path, *found) for path, found in each if path.startswith(MOVED)}
+    moved = {path: number_of(path, *found) for path, found in each if path.startswith(MOVED)}
+    if not any(path == EXPERTS and found[0] for path, found in each):
+        moved.pop(IMBALANCE, None)  # of experts alone
+    return moved
 
 
 @functools.lru_cache(maxsize=64)
@@ -111,6 +118,29 @@ def can_be_shown(state: State) -> State:
 def systems() -> tuple[str, ...]:
     """Return the systems that the page can be asked about."""
     return tuple(name for name in catalog.names("systems") if training.name in answers(name))
+
+
+@functools.cache
+def models() -> tuple[Option, ...]:
+    """Return the models that the page can be asked about, by family."""
+    family = {name: catalog.describe(MODELS, name)["family"] for name in catalog.names(MODELS)}
+    timed = [name for name in family if _is_timed(*architecture_with_choices(name))]
+    return tuple(
+        (name, name, each[:1].upper() + each[1:])
+        for each in dict.fromkeys(family.values())
+        for name in timed
+        if family[name] == each
+    )
+
+
+def _is_timed(model: Architecture, choices: Mapping[str, str]) -> bool:
+    """Return whether a step of a model has a time: it has a vocabulary, and formulas."""
+    return not model.classes and not only_parameters(model, choices)
+
+
+def routes(state: State) -> bool:
+    """Return whether the model of a state has experts."""
+    return numbers_of(state).get(IMBALANCE) is not None
 
 
 def fields_for_map(state: State) -> dict[str, str]:
@@ -143,7 +173,7 @@ def _select(
     pairs = [[one, one] if isinstance(one, str) else list(one) for one in options]
 
     def taken(message: Any) -> State:
-        if message not in [one for one, _ in pairs]:
+        if message not in [one for one, *_ in pairs]:
             raise refusal(name, f"{shown(message)}: none of its values")
         return take(message) if take else _replaced(state, **{name: message})
 
@@ -262,10 +292,11 @@ def _kept(state: State, gone: Callable[[str], bool], **fields: Any) -> State:
 
 def _what(state: State) -> list[Control]:
     def take(name: str, file: Upload | None = None) -> State:
-        return _kept(state, lambda path: path.startswith("model."), model=name, own_model=file)
+        found = _kept(state, lambda path: path.startswith("model."), model=name, own_model=file)
+        return found if routes(found) else dataclasses.replace(found, dispatcher="")
 
     return [
-        _named(state, "model", state.own_model, catalog.names(MODELS), take),
+        _named(state, "model", state.own_model, models(), take),
         _drop(
             "own_model", "config.json or .toml", ".json,.toml", lambda file: take(state.model, file)
         ),
@@ -273,7 +304,18 @@ def _what(state: State) -> list[Control]:
         _moved(state, SEQUENCE),
         _moved(state, TOKENS),
         _select(state, "precision", "Number format", PRECISIONS),
+        *([_dispatcher(state)] if routes(state) else []),
     ]
+
+
+def _dispatcher(state: State) -> Control:
+    """Return the control of who exchanges tokens of experts, and what software does about them."""
+    usual: Option = ("", "DeepEP or HybridEP (usual)")
+    help = "Who exchanges tokens between experts."
+    if state.dispatcher:
+        help = f"{catalog.describe('dispatchers', state.dispatcher)['title']}."
+    options = [usual, *catalog.names("dispatchers")]
+    return _select(state, "dispatcher", "Dispatcher of experts", options, help=help)
 
 
 def _where(state: State) -> list[Control]:
@@ -293,7 +335,7 @@ def _where(state: State) -> list[Control]:
         *(_moved(state, path) for path in MAIN if path in numbers_of(state)),
         Control(
             _field("button", "reset", "Back to the catalogue's numbers"), None,
-            lambda _: dataclasses.replace(state, changes=(), choices=()),
+            lambda _: dataclasses.replace(state, changes=(), choices=(), dispatcher=""),
         ),
     ]  # fmt: skip
 
@@ -302,7 +344,7 @@ def _named(
     state: State,
     name: str,
     own: Upload | None,
-    known: Iterable[str],
+    known: Iterable[Option],
     take: Callable[[str], State],
     help: str = "",
 ) -> Control:

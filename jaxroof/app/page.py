@@ -50,7 +50,9 @@ WIDTH = "width"  # the message of a browser: how wide its window is
 LINK = "link"  # the message of a browser that goes back: the question to ask again
 MORE = "more"  # the control that chooses a number to move; no part of the state
 SETTLED = 0.2  # seconds without a change after which the form and the address follow
-LAYOUT = ("more", "model", "system", "own_model", "own_system")  # that change which there are
+LAYOUT = (  # that change which controls there are
+    *("more", "model", "system", "own_model", "own_system", "dispatcher"),
+)
 
 
 class Answer(NamedTuple):
@@ -199,6 +201,7 @@ class Page:
         head = (
             f'<div class="headline"><h2>{escape(told.what)}</h2>{paragraph(told.how_sure)}'
             f"{paragraph(told.plan, 'plan')}{paragraph(told.why)}"
+            f"{paragraph(told.assumed)}"
             f"{cards(plans.figures_of_merit(shown.data))}</div>"
         )
         quick = self.views[state.tab].quick

@@ -22,12 +22,13 @@ ASSUMED = TRILLION  # tokens of a training, where a model does not say how many 
 
 
 class Headline(NamedTuple):
-    """What is best, how sure that is, the whole plan, and where its time goes."""
+    """What is best, how sure that is, the whole plan, where its time goes, what is assumed."""
 
     what: str
     how_sure: str
     plan: str
     why: str
+    assumed: str
 
 
 def best_plans(state: State, top: int = TOP, own: str = "") -> xr.Dataset:
@@ -49,9 +50,10 @@ def headline(data: xr.Dataset) -> Headline:
     """Return the answer in the sentences of ``jaxroof search``."""
     best = data.isel(plan=0)
     what, _, rest = words.answer_sentence(data).partition(". ")
-    why = [words.where_sentence(best), stages_sentence(best), *assumed_sentences(data)]
+    why = [words.where_sentence(best), stages_sentence(best)]
     what = f"{what.removesuffix('.')}."
-    return Headline(what, rest, plan_sentence(best), " ".join(filter(None, why)))
+    assumed = " ".join(assumed_sentences(data))
+    return Headline(what, rest, plan_sentence(best), " ".join(filter(None, why)), assumed)
 
 
 def figures_of_merit(data: xr.Dataset) -> list[tuple[str, str, str]]:

@@ -43,6 +43,7 @@ def _asked(state: State) -> SearchProblem:
     machine = training_system(table_of(state.own_system)) if state.own_system else state.system
     precision = {"precision": state.precision} if state.precision != START.precision else {}
     named = {"model": model, "system": machine, "global_batch": float(state.batch)}
+    named |= {"dispatcher": state.dispatcher or None}
     found = plans_asked(training, {**named, **_settings(state), **precision}, state.where)
     inputs = dataclasses.replace(found.inputs, gpus=np.float64(state.gpus))
     return dataclasses.replace(found, inputs=inputs)
@@ -60,7 +61,7 @@ def _settings(state: State) -> dict[str, Any]:
         if name not in known:
             raise unknown("choice", name, "structural choice", known)
     for path, _ in state.changes:
-        if path.partition(".")[0] not in ("system", "model", "software", "shared"):
+        if path.partition(".")[0] not in ("system", "model", "software", "shared", "activations"):
             raise refusal(path, "expected a number of the system, the model or the software")
     return {**dict(state.changes), **dict(state.choices)}
 
@@ -117,7 +118,14 @@ def table_of(own: Upload) -> catalog.Table:
 # ---- Numbers ------------------------------------------------------------------------------------
 
 TOKENS, SEQUENCE = "model.training_tokens", "model.sequence"
-WORDS = {"gpus": "GPUs", "global_batch": "batch", SEQUENCE: "sequence", TOKENS: "training tokens"}
+IMBALANCE = "activations.routing_imbalance"
+WORDS = {
+    "gpus": "GPUs",
+    "global_batch": "batch",
+    SEQUENCE: "sequence",
+    TOKENS: "training tokens",
+    IMBALANCE: "routing imbalance",
+}
 MAIN = (  # numbers that always have a slider, where the system has them
     "system.matrix_flops",
     "system.hbm_bandwidth",
@@ -127,7 +135,7 @@ MAIN = (  # numbers that always have a slider, where the system has them
     "system.slow_bandwidth",
 )
 MAPPED = ("gpus", "global_batch", *MAIN, "system.nics", SEQUENCE)
-MOVED = ("system.", "software.", "shared.", SEQUENCE, TOKENS)  # that a slider may move
+MOVED = ("system.", "software.", "shared.", SEQUENCE, TOKENS, IMBALANCE)  # that a slider may move
 SIZES = {path: WHOLE[name] for name, path in PATHS.items()}
 SPAN = 16.0  # a slider goes from 1 / SPAN to SPAN times the system's own value
 REACH = 1e6  # times the system's own value, beyond which no value is taken

@@ -207,6 +207,7 @@ def _state(written: Mapping[str, Any], folder: pathlib.Path) -> State:
         raise refusal("estimator", "the page answers training; `jaxroof run` takes any other")
     given = dict(written.get("set", {}))
     fields["precision"] = str(given.pop("precision", written.get("format", START.precision)))
+    fields["dispatcher"] = str(given.pop("dispatcher", ""))
     fields["where"] = str(written.get("search", {}).get("where", ""))
     moved = sorted(paths_of(axes(written.get("axes", {}), folder)))
     if len(moved) == 2:  # the axes of a map

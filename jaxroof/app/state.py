@@ -53,7 +53,8 @@ class State:
     """Every choice of the page.
 
     ``changes`` are numbers of the inputs by dotted path [SI], ``choices`` structural choices by
-    name. ``across`` and ``up`` are the fields of the map, ``other`` is a second system to compare.
+    name. ``across`` and ``up`` are the fields of the map, ``other`` is a second system to compare,
+    ``dispatcher`` is that of experts, if not the usual one.
     """
 
     model: str = "llama3-70b"
@@ -63,6 +64,7 @@ class State:
     gpus: int = 256
     batch: int = 1024
     precision: str = "bf16"
+    dispatcher: str = ""
     where: str = ""
     mine: str = ""
     other: str = "b200-180-sxm"
@@ -104,6 +106,7 @@ def checked(state: State) -> State:
             raise unknown(name, getattr(state, name), name, known)
     own = state.own_model is not None
     named = [] if own else [("model", catalog.canonical(MODELS, state.model), MODELS)]
+    named += [("dispatcher", state.dispatcher, "dispatchers")] if state.dispatcher else []
     for field, name, kind in (*named, *((f, getattr(state, f), "systems") for f in SYSTEMS)):
         if name not in (known := catalog.names(kind)):
             raise unknown(field, name, field, known)

@@ -9,6 +9,7 @@ from jaxroof.app.controls import applied, at_place, check_numbers, numbers_of, q
 from jaxroof.app.plans import best_plans
 from jaxroof.app.question import asked
 from jaxroof.app.state import START, State, from_link, to_link
+from jaxroof.app.tabs.share import command
 from jaxroof.engine.search.one_machine import limit_of
 from jaxroof.errors import InputError
 
@@ -25,7 +26,7 @@ def test_every_control_shows_a_value_that_it_can_have_and_every_slider_moves_its
     for name, control in form.controls.items():
         field, value = control.field, control.value
         if field["kind"] == "select":
-            assert value in [one for one, _ in field["options"]]
+            assert value in [one for one, *_ in field["options"]]
         if field["kind"] == "range":
             assert field["texts"][value["index"]] == value["text"]
             stop = 1 if value["index"] == 0 else 0
@@ -166,6 +167,20 @@ def test_the_exchange_of_context_is_a_control_beside_the_rules():
 
 
 GROUPS = question_form(START).fields
+
+
+def test_a_dispatcher_is_a_control_where_the_model_has_experts():
+    """It goes where the model has none, and is in the command of the tab that shares."""
+    state = dataclasses.replace(START, model="gpt-oss-120b", where="pp=1,tp=1,mb=8")
+    assert not {"dispatcher", "activations.routing_imbalance"} & {*numbers_of(START)}
+    plain = applied(state, "dispatcher", "alltoall")
+    times = [float(best_plans(one, 1).step_time[0]) for one in (state, plain)]
+    assert times[0] < times[1]
+    assert from_link(to_link(plain)) == plain
+    assert "--set dispatcher=alltoall" in command(plain)
+    dense = applied(plain, "model", "llama3-8b")
+    assert dense.dispatcher == ""
+    assert "dispatcher" not in question_form(dense).controls
 
 
 def test_a_sequence_moves_by_powers_of_two_and_tokens_are_a_control():

@@ -42,6 +42,12 @@ def test_memory_leaves_a_dispatcher_out_and_says_so(jaxroof):
     assert (wrong.code, "Did you mean 'hybridep'?" in wrong.err) == (2, True)
 
 
+def test_a_layer_of_a_hybrid_is_the_mean_of_its_layers(jaxroof):
+    asked = "layers --model qwen3-next-80b-a3b --system h100-nvs8 --plan dp=8,ep=8"
+    mean = "The layer is the mean of 48: 12 with full attention, 36 with gated DeltaNet and 48"
+    assert mean in " ".join(jaxroof(asked).out.split())
+
+
 @pytest.mark.parametrize(
     ("layers", "said"),
     [

@@ -59,7 +59,12 @@ function plain(field, control) { // a control with its label, its help and its e
 
 function select(field, send) {
   const control = element("select", {id: "in-" + field.name});
-  for (const [value, text] of field.options) control.append(element("option", {value}, text));
+  const groups = {};
+  for (const [value, text, group] of field.options) {
+    const option = element("option", {value}, text);
+    if (group && !groups[group]) control.append(groups[group] = element("optgroup", {label: group}));
+    (groups[group] || control).append(option);
+  }
   control.addEventListener("change", () => send(field.name, control.value));
   return plain(field, control);
 }

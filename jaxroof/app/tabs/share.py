@@ -45,9 +45,8 @@ def settings(state: State) -> dict[str, str]:
     units = {path: str(about["unit"]) for path, (_, about) in known.items()}
     found = {path: _exact(value, units.get(path, "1")) for path, value in state.changes}
     found |= dict(state.choices)
-    if state.precision != START.precision:
-        found["precision"] = state.precision
-    return found
+    named = {name: getattr(state, name) for name in ("precision", "dispatcher")}
+    return found | {name: value for name, value in named.items() if value != getattr(START, name)}
 
 
 def _exact(value: float, unit: str) -> str:

@@ -18,6 +18,7 @@ from jaxroof.analyses.result_metadata import (
 from jaxroof.errors import listing
 from jaxroof.units import amount
 from jaxroof.views.text import roofline
+from jaxroof.views.text.assumed import assumed_sentences
 from jaxroof.views.text.interval import interval_sentence, interval_words
 from jaxroof.views.text.plan import glossary, plan_fields, plan_words
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
@@ -40,6 +41,8 @@ def answer(data: xr.Dataset, page: Page = REPORT) -> Iterator[Said]:
     grid = grid_table(data, page.most)
     yield from quiet(*([] if grid is None else [grid]))
     yield from usual(glossary(data) if "plans_feasible" in data else "")
+    if data.attrs.get("estimator") == "training":
+        yield from usual(*assumed_sentences(data))
     yield from verbose(interval_sentence(data))
     yield from usual(count)
 
