@@ -30,13 +30,28 @@ DOMAIN, IMBALANCE = "software.exchange_domain", "activations.routing_imbalance"
 def assumed_sentences(data: xr.Dataset) -> list[str]:
     """Return what is assumed of the experts of an answer's models, and which layers were counted.
 
-    None of dense models whose layers were all measured.
+    None of dense models whose layers were all measured. What is trained comes first, if not all.
     """
     each = models_of(data)
     routed = any(model.get("experts", 0.0) > 0.0 for model in each.values())
     counted = [(name, counted_words(model, LOW in data)) for name, model in each.items()]
     named = [f"{name}: {said}" if len(each) > 1 else said for name, said in counted if said]
-    return [*([experts_sentence(_numbers(data))] if routed else []), *named]
+    adapters = adapters_sentence(_numbers(data), json.loads(data.attrs.get("recipe", "{}")))
+    return [*adapters, *([experts_sentence(_numbers(data))] if routed else []), *named]
+
+
+def adapters_sentence(numbers: Mapping[str, Any], recipe: Mapping[str, Any]) -> list[str]:
+    """Return what is trained where the weights are frozen; nothing where they are not.
+
+    >>> adapters_sentence({"lora_rank": 16.0}, {"adapters": "qkv"})[0][:69]
+    'LoRA: adapters of rank 16 beside qkv of every layer are trained alone'
+    """
+    rank = numbers.get("lora_rank", 0.0)
+    if not rank:
+        return []
+    beside = "qkv" if recipe.get("adapters") == "qkv" else "every matrix"
+    trained = f"LoRA: adapters of rank {rank:g} beside {beside} of every layer are trained alone"
+    return [f"{trained}; MFU counts 4 FLOP of a frozen parameter and 6 of theirs."]
 
 
 def _numbers(data: xr.Dataset) -> dict[str, float]:

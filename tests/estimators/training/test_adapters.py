@@ -138,6 +138,8 @@ def test_memory_is_that_of_the_run_whose_log_its_source_prints():
         settings={"lora_rank": 8, "adapters": "qkv", "cross_entropy": "native"},
     )  # fmt: skip
     assert float(found.allocated.max()) == pytest.approx(35.475e9, rel=0.03)
+    held = adapter_parameters("llama3-8b", 8.0, Adapters.QKV)
+    assert float(found.gradients_dense.max()) == pytest.approx(4.0 * held)
 
 
 def test_adapters_go_with_every_schedule():

@@ -2,7 +2,7 @@
 
 Beside a matrix of k inputs and n outputs A is k x r and B is r x n. They multiply at 16 bits.
 Source: Hu et al. 2021 (arXiv 2106.09685), section 4; Megatron-Bridge, ``ParallelLinearAdapter``;
-docs/models/layers_2026.md, section 12.
+docs/models/layers_2026.md, section 13.
 """
 
 from jaxroof.estimators.training.inputs import TrainingModel
@@ -37,9 +37,10 @@ TERMS = {  # part of the model whose matrices have adapters: term of memory of w
 SPLIT = {Cut.ROWS: Cut.COLUMNS, Cut.EXPERT_ROWS: Cut.EXPERT_COLUMNS}  # how ranks divide B
 
 
-def adapted(operations: Operations, model: TrainingModel) -> Operations:
+def adapted(operations: Operations, model: TrainingModel, into: Number = 1.0) -> Operations:
     """Return operations with adapters beside their matrices; routers and indexers have none.
 
+    Arguments: ``into`` is 1 if matrices that are not cut by their inputs have one, else 0.
     Assumes: every expert has its own; their messages among tensor ranks, dropout and the copies of
     few bits that their inputs need not take are left out.
     """
@@ -48,15 +49,10 @@ def adapted(operations: Operations, model: TrainingModel) -> Operations:
     found = dict(operations)
     for name, one in operations.items():
         if one.matrix is not None and one.part in TERMS:
-            every = 1.0 if one.matrix.cut not in SPLIT else model.adapted_outputs
+            every = into if one.matrix.cut not in SPLIT else model.adapted_outputs
             if not known(every, 0.0):
                 found |= _beside(name, one, one.matrix, every, model.lora_rank)
     return found
-
-
-def mlps_adapted(operations: Operations, model: TrainingModel) -> Operations:
-    """Return the operations of an MLP with adapters, where not the matrices of qkv alone have."""
-    return operations if known(model.adapted_outputs, 0.0) else adapted(operations, model)
 
 
 def _beside(name: str, one: Operation, matrix: Matrix, every: Number, rank: Number) -> Operations:

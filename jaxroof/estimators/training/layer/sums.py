@@ -18,7 +18,7 @@ from jaxroof.estimators.training.inputs import (
     TrainingPlan,
     planned,
 )
-from jaxroof.estimators.training.layer.adapters import adapted, mlps_adapted, trained
+from jaxroof.estimators.training.layer.adapters import adapted, trained
 from jaxroof.estimators.training.layer.attention import attention, rotation
 from jaxroof.estimators.training.layer.mlp import activation, dense_mlp, routed_mlp
 from jaxroof.estimators.training.layer.operation import (
@@ -115,7 +115,9 @@ def groups(model: TrainingModel) -> Groups:
         for operations in [adapted(every, model)]
     ]
     dense, routed = model.dense_layers, model.routed_layers
-    plain, experts = (mlps_adapted(one(model), model) for one in (dense_mlp, routed_mlp))
+    plain, experts = (
+        adapted(one(model), model, model.adapted_outputs) for one in (dense_mlp, routed_mlp)
+    )
     mlps = [
         Group(Kind.DENSE, dense, dense / layers, led / ahead, (dense - led) / behind, plain),
         Group(Kind.ROUTED, routed, routed / layers, 0.0, routed / behind, experts),
