@@ -142,6 +142,7 @@ def test_no_source_gets_worse(found, asked, source, chip, precision, experts, n,
         & frame["precision"].str.contains(precision)
         & (routed == experts)
         & ~frame["#source"].str.contains("ZeRO-3")
+        & ~found["regime"].str.contains("LoRA")
     ]
     sizes = 100.0 * some["error"].abs()
     assert len(some) == n
@@ -174,10 +175,10 @@ def test_errors_of_experts_are_those_of_the_sheet(found, asked):
     np.testing.assert_allclose(medians, [2.5, -1.6], atol=HALF)
 
 
-ANSWERED = 1619
+ANSWERED = 1629
 COVERED = {  # regime: rows whose 80 % interval holds the measured time, in per cent
     "dense, 16 bit": 80.0, "dense, 8 or 4 bit": 92.9, "experts": 92.6, "not calibrated": 81.4,
-    "not dense, not calibrated": 100.0, "all": 83.0,
+    "not dense, not calibrated": 100.0, "LoRA, not calibrated": 100.0, "all": 83.0,
 }  # fmt: skip
 
 

@@ -86,5 +86,7 @@ def _with_layers(row: Row, model: Architecture) -> Architecture:
 
 @functools.cache
 def _known() -> list[tuple[Architecture, Any]]:
+    """Return all models; of one shape the one of the shortest name, which the others come from."""
     own = sorted(pathlib.Path(__file__).parent.glob("deepseek_v2.toml"))
-    return [architecture_with_choices(name) for name in [*catalog.names("architectures"), *own]]
+    names = sorted(catalog.names("architectures"), key=len)
+    return [architecture_with_choices(name) for name in [*own, *names]]
