@@ -266,7 +266,7 @@ def test_equal_plans_of_a_curved_cost_are_one_plan(named, open_cells):
     data = jr.response(estimator, one_accelerator())
     assert data.attrs["switches"] == "exact"
     assert (data.attrs["switches_open"], data.sizes["switch"]) == (0, 0)
-    assert sum(open_cells) <= (16 if named else 1024)
+    assert sum(open_cells) <= (64 if named else 1024)
     assert json.loads(data.attrs["plan"])["zero_stage"] == 0
 
 

@@ -115,7 +115,7 @@ def test_any_model_has_the_plans_and_refusals_of_plain_loops(
 ):
     """Each refused choice counts once, at the first stage and for the first rule that drops it."""
     shape = (layers, heads * head_size + odd, 64, heads, sequence)
-    found, refused, _ = plans(question(shape, gpus, batch, domain), jr.Recipe())
+    found, refused, *_ = plans(question(shape, gpus, batch, domain), jr.Recipe())
     expected = baselines.enumerate_1d(baselines.Model(*shape), gpus, batch, domain)
     ours = zip(*(found[field].tolist() for field in baselines.Plan._fields), strict=True)
     assert list(ours) == [tuple(plan) for plan in expected]
