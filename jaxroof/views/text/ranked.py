@@ -16,6 +16,7 @@ from jaxroof.analyses.result_metadata import (
     words_of,
 )
 from jaxroof.errors import listing
+from jaxroof.estimators.training.plans import SELDOM
 from jaxroof.units import amount, percent, size, too_much
 from jaxroof.views.text.compare import slower_by
 from jaxroof.views.text.layout import PlainTable, Shown
@@ -120,7 +121,8 @@ def own_sentence(data: xr.Dataset) -> str:
         return f"Yours is not allowed: {why}." if why else ""
     best, aim, own = data.isel(plan=0), objective_of(data), float(data.own)
     row, trained = with_fields(data, "own_plan"), "own_device" in data
-    words = fields_words(data, json.loads(str(data.own_plan.values)))
+    fields = json.loads(str(data.own_plan.values))
+    words = fields_words(data, {f: v for f, v in fields.items() if SELDOM.get(f) != v})
     words = placed_words(row) if placement_fields(row) else words
     between = f" ({data.own_low:.4g} to {data.own_high:.4g} s)" if "own_low" in data else ""
     said = f"Yours: {words}, {result_words(row, aim, own)}{between}"
