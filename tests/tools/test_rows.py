@@ -255,3 +255,19 @@ def test_rows_of_several_sources_in_one_file_are_each_of_its_machine():
     titan, other = csv.DictReader(io.StringIO(convert.converted(rows, "steps")))
     assert float(titan["system.hbm_bandwidth"]) == 2.4e12
     assert float(other["system.hbm_bandwidth"]) == training_system("b200-180-sxm").hbm_bandwidth
+
+
+@pytest.mark.parametrize(
+    ("source", "model", "rank"),
+    [
+        ("NVIDIA DGX Cloud benchmarking recipes", "Llama 3.1 8B", 8.0),
+        ("NVIDIA Megatron-Bridge performance summary", "Llama 3 70B", 16.0),
+        ("NVIDIA Megatron-Bridge performance summary", "Llama 3 8B", 32.0),
+    ],
+)
+def test_adapters_of_a_row_are_those_of_the_recipe_of_its_source(source, model, rank):
+    row = raw("simumax_b200")["simumax-b200-01"]
+    cells = {"source": source, "model": model, "tp": "1", "pp": "1"}
+    found = step_settings(changed(row, cells | {"task": "LoRA"}))
+    assert (found["lora_rank"], found["adapters"]) == (rank, "qkv")
+    assert "lora_rank" not in step_settings(changed(row, cells | {"task": "SFT"}))
