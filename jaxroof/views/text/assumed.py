@@ -27,14 +27,14 @@ LEAST = 0.01  # smallest share of a layer that is told
 DOMAIN, IMBALANCE = "software.exchange_domain", "activations.routing_imbalance"
 
 
-def assumed_sentences(data: xr.Dataset) -> list[str]:
+def assumed_sentences(data: xr.Dataset, best: xr.Dataset | None = None) -> list[str]:
     """Return what is assumed of the experts of an answer's models, and which layers were counted.
 
     None of dense models whose layers were all measured. What is trained comes first, if not all.
     """
-    each = models_of(data)
+    each, timed = models_of(data), LOW in (data if best is None else best)
     routed = any(model.get("experts", 0.0) > 0.0 for model in each.values())
-    counted = [(name, counted_words(model, LOW in data)) for name, model in each.items()]
+    counted = [(name, counted_words(model, timed)) for name, model in each.items()]
     named = [f"{name}: {said}" if len(each) > 1 else said for name, said in counted if said]
     adapters = adapters_sentence(_numbers(data), json.loads(data.attrs.get("recipe", "{}")))
     return [*adapters, *([experts_sentence(_numbers(data))] if routed else []), *named]
@@ -93,6 +93,12 @@ def constants_words(numbers: Mapping[str, Any]) -> list[str]:
     old = {path: n for path, n in numbers_named(CONSTANTS, OLD).items() if path in today}
     same = all(numbers.get(path) == number for path, number in {**today, **old}.items())
     return [f"constants of {OLD}" if same else "constants of your own"]
+
+
+def is_recurrent(data: xr.Dataset) -> bool:
+    """Return whether an answer's models have recurrent layers."""
+    names = [name for name in (*KINDS, *MAMBA) if name != "index_layers"]
+    return any(model.get(name, 0.0) for model in models_of(data).values() for name in names)
 
 
 def is_measured(data: xr.Dataset) -> bool:

@@ -22,7 +22,7 @@ from jaxroof.engine.sensitivity.switches import SAMPLED
 from jaxroof.errors import listing
 from jaxroof.units import amount, portion, seconds, show, size, too_much
 from jaxroof.views.parameter_words import words_of as words_of_parameter
-from jaxroof.views.text.assumed import assumed_sentences
+from jaxroof.views.text.assumed import assumed_sentences, is_recurrent
 from jaxroof.views.text.interval import interval_words
 from jaxroof.views.text.layout import PlainTable, Shown
 from jaxroof.views.text.plan import (
@@ -38,6 +38,7 @@ ROWS = 0.005  # smallest share of the step for which an operation has its own ro
 SWITCH = "switch_"
 NEAR = 3  # capacity steps shown on either side
 LITTLE = 5e-5  # shares of the step below this are reported as none
+COMPUTE = "compute"  # a resource
 LINKS = ("NVLink", "the network")
 
 
@@ -52,8 +53,9 @@ def answer(data: xr.Dataset, page: Page = REPORT) -> Iterator[Said]:
         return
     yield from usual(best_sentence(found), plan_sentence(found.best), stages_sentence(found.best))
     yield from quiet(first)
-    yield from usual(*rest, slopes_table(found.elasticities, page.every))
-    yield from usual(binding_table(found.operations), *assumed_sentences(data))
+    yield from usual(_scans(found) if is_recurrent(data) else "", *rest)
+    yield from usual(slopes_table(found.elasticities, page.every))
+    yield from usual(binding_table(found.operations), *assumed_sentences(data, found.best))
     if found.steps.sizes["step"]:
         yield from verbose(steps_table(found.steps))
 
@@ -94,6 +96,14 @@ def _binds(found: Explanation, known: Resources) -> str:
     )
 
 
+def _scans(found: Explanation) -> str:
+    """Return the share of the step that is compute without following the machine's rate."""
+    step, known = float(found.best[objective_of(found.best)]), resources_of(found.operations)
+    share = found.limits.get(COMPUTE, 0.0) / step - _slope(found, known, COMPUTE)
+    rest = "their rate goes by multiprocessors, not by the compute rate"
+    return f"Scans of recurrent layers take {portion(share)} of the step: {rest}."
+
+
 def _bandwidth(resource: str) -> str:
     return f"{resource.removeprefix('the ')} bandwidth" if resource in LINKS else resource
 
@@ -103,12 +113,15 @@ def _grows(limit: str, known: Resources) -> bool:
 
 
 def _buys(found: Explanation, known: Resources, limit: str) -> str:
+    return portion(_slope(found, known, limit) / 100)
+
+
+def _slope(found: Explanation, known: Resources, limit: str) -> float:
     told = found.elasticities["elasticity_below" if _grows(limit, known) else "elasticity"]
     signs = {
         path: known.signs[path] for path in told.parameter.values.tolist() if path in known.signs
     }
-    own = [s * float(told.sel(parameter=p)) for p, s in signs.items() if known.of[p] == limit]
-    return portion(sum(own) / 100)
+    return sum(s * float(told.sel(parameter=p)) for p, s in signs.items() if known.of[p] == limit)
 
 
 def _turns(found: Explanation, known: Resources) -> str:
