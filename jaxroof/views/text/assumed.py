@@ -111,7 +111,8 @@ def scans_sentence(plan: xr.Dataset) -> str:
     if "layer_recurrent" not in plan:  # of an older file
         return ""
     share = float(plan.layer_recurrent / (plan.layer_forward + plan.layer_backward))
-    return f"Scans of recurrent layers take {percent(share)} of a layer." * (share >= LEAST)
+    free = "; context ranks are taken to exchange nothing for them" * (int(plan.context) > 1)
+    return f"Scans of recurrent layers take {percent(share)} of a layer{free}." * (share >= LEAST)
 
 
 def counted_words(model: Mapping[str, float], timed: bool) -> str:
