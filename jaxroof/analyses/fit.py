@@ -214,8 +214,8 @@ def _choices(asked: Question) -> dict[str, Any]:
     """Return the choices of a question that memory depends on, as JSON holds them."""
     recipe, level = asked.recipe, int(asked.step.plan.recompute)
     division, modules = recipe.layer_division, modules_of(recipe) if level == 1 else ()
-    names = ("attention_kernel", "context_exchange", "cross_entropy", "expert_weighting")
-    names += ("adapters",) * (asked.inputs.lora_rank is not None)
+    names = ["attention_kernel", "context_exchange", "cross_entropy", "expert_weighting"]
+    names += ["adapters"] * (asked.inputs.lora_rank is not None)
     chosen = {name: getattr(recipe, name) for name in ("schedule", *names)}
     return {
         **{name: getattr(member, "value", member) for name, member in chosen.items()},

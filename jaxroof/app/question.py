@@ -42,7 +42,7 @@ def _asked(state: State) -> SearchProblem:
     model = model_of(state.own_model) if state.own_model else state.model
     machine = training_system(table_of(state.own_system)) if state.own_system else state.system
     precision = {"precision": state.precision} if state.precision != START.precision else {}
-    named = {"model": model, "system": machine, "global_batch": float(state.batch)}
+    named: dict[str, Any] = {"model": model, "system": machine, "global_batch": float(state.batch)}
     named |= {"dispatcher": state.dispatcher or None}
     found = plans_asked(training, {**named, **_settings(state), **precision}, state.where)
     inputs = dataclasses.replace(found.inputs, gpus=np.float64(state.gpus))
