@@ -192,7 +192,12 @@ def objective_of(
 
 
 def _row(column: jax.Array, index: jax.Array) -> jax.Array:
-    """Return one row without a check for negative indices, so that the loop stays vectorised."""
+    """Return one row without a check for negative indices, so that the loop stays vectorised.
+
+    What is the same in every row, such as the time of a part that no layer has, is a number.
+    """
+    if column.ndim == 0:
+        return column
     return lax.dynamic_index_in_dim(column, index, keepdims=False, allow_negative_indices=False)
 
 

@@ -166,10 +166,13 @@ def test_a_rank_as_wide_as_a_model_is_refused_in_one_line():
     assert not report("llama3-8b", 4096.0).adapters_narrow
 
 
-def test_a_search_over_ranks_has_the_answer_of_each_alone():
+@pytest.mark.parametrize("executor", ["numpy", "jax"])
+def test_a_search_over_ranks_has_the_answer_of_each_alone(executor):
     question = {"model": "llama3-8b", "system": "h100-nvs8", "global_batch": 32, "gpus": 8}
     question |= {"where": "tensor=1,pipeline=1,context=1"}
-    every = jaxroof.search("training", axes={"lora_rank": [0, 16, 64]}, **question)
+    every = jaxroof.search(
+        "training", axes={"lora_rank": [0, 16, 64]}, executor=executor, **question
+    )
     for place, rank in enumerate((None, 16, 64)):
         one = jaxroof.search("training", **question, **({"lora_rank": rank} if rank else {}))
         np.testing.assert_allclose(every.step_time.values[place], one.step_time, rtol=1e-12)
