@@ -15,6 +15,7 @@ from jaxroof.estimators.training.layer.operation import (
     Sizes,
     Weights,
     known,
+    plus,
     times,
     total,
     weights,
@@ -109,7 +110,8 @@ def stages(inputs: PlannedStep, recipe: TrainingRecipe) -> Stages:
     saved = Kinds(*(total(kind.saved.values()) for kind in kinds))
     states, kept = state_ranks(inputs), inputs.buffers
     buffers = buffers_of(inputs, size, layer, trained, shapes)
-    resident = _resident(inputs, size, kinds, saved)
+    share = 1.0 - inputs.activations.offload_activations
+    beside = _beside_layers(inputs, size, kinds, saved)
     of_mixers = momentary(inputs, recipe, size, of)
     transient_of = _momentary(inputs, recipe, size, kinds, saved, shapes)
 
@@ -118,27 +120,28 @@ def stages(inputs: PlannedStep, recipe: TrainingRecipe) -> Stages:
         every, changed = (stage_parameters(counted, some) for some in (layer, trained))
         held = _state_terms(inputs, states, every, changed)
         transients = {**transient_of(counted), "mixer": of_mixers}
-        return counted, {**buffers(counted), **held}, resident(counted), transients
+        return counted, {**buffers(counted), **held}, beside(counted), transients
 
-    def sums(static: Terms, acts: Terms, transients: Terms) -> tuple[Number, Number, Number]:
+    def sums(counted: StageLayers, static: Terms, acts: Terms, transients: Terms) -> list[Number]:
         transient: Number = 0.0
         for value in transients.values():
             transient = larger(transient, value)
-        return total(static.values()), total(acts.values()), transient
+        layers = share * saved.over(counted.resident)
+        return [total(static.values()), plus(layers, total(acts.values())), transient]
 
     def peak(stage: Number) -> Number:
-        static, acts, transient = sums(*terms(stage)[1:])
+        static, acts, transient = sums(*terms(stage))
         return static + (acts + transient)  # the two have few fields of a plan in common
 
     def device(peak: Number) -> Number:
         return peak * (1.0 + kept.fragmentation) + kept.cuda_context + kept.communicator
 
     def memory(stage: Number) -> StageMemory:
-        counted, *each = terms(stage)
-        static, acts, transient = sums(*each)
+        counted, of_static, of_acts, transients = terms(stage)
+        static, acts, transient = sums(counted, of_static, of_acts, transients)
         dense, expert = stage_parameters(counted, layer)
         peak = static + (acts + transient)
-        of_static, of_acts, transients = each
+        of_acts |= {n: share * value for n, value in _of_layers(kinds, counted.resident).items()}
         return StageMemory(
             layers=sum(counted.layers),
             parameters_dense=dense,
@@ -300,10 +303,20 @@ def _state_terms(
 # ---- Saved activations --------------------------------------------------------------------------
 
 
-def _resident(
+def _of_layers(kinds: tuple[LayerBytes, LayerBytes], resident: Kinds) -> Terms:
+    """Return the activations of all layers and microbatches in flight, term by term."""
+    terms = {
+        name: Kinds(*(kind.saved.get(name, 0.0) for kind in kinds)).over(resident)
+        for name in {**kinds[0].saved, **kinds[1].saved}
+    }
+    terms["routed"] = terms["routed"] + terms.pop("routed_outputs")
+    return terms
+
+
+def _beside_layers(
     inputs: PlannedStep, size: Sizes, kinds: tuple[LayerBytes, LayerBytes], saved: Kinds
 ) -> OfStage:
-    """Return the activations of all layers and microbatches in flight, and those beside layers.
+    """Return the activations beside those of layers in flight.
 
     The embedding keeps 8 T + [dropout] T h / sigma of a microbatch, multi-token prediction K (a
     layer of the last kind + 6 beta T h / sigma), a pipeline one received and one sent tensor.
@@ -311,23 +324,15 @@ def _resident(
     Assumes: token ids of 8 bytes, a mask of 1 byte.
     """
     model, acts = inputs.model, inputs.activations
-    share = 1.0 - acts.offload_activations
     last = where(model.experts > 0.0, saved.following, saved.leading)
     heads = 6.0 * acts.activation_bytes * size.tokens * model.hidden / size.shards
     embedding = 8.0 * size.tokens + acts.hidden_dropout * size.tokens * model.hidden / size.shards
     prediction = model.mtp_layers * (last + heads)
     boundary = where(inputs.plan.pipeline > 1.0, 2.0 * size.state / size.shards, 0.0)
     waiting = Kinds(*(kind.waiting for kind in kinds))
-    names = {**kinds[0].saved, **kinds[1].saved}
 
     def of_stage(stage: StageLayers) -> Terms:
-        terms = {
-            name: share * Kinds(*(kind.saved.get(name, 0.0) for kind in kinds)).over(stage.resident)
-            for name in names
-        }
-        terms["routed"] = terms["routed"] + terms.pop("routed_outputs")
         return {
-            **terms,
             "embedding": embedding * stage.opening_in_flight,
             "mtp": prediction * stage.last,
             "pipeline": boundary,

@@ -165,7 +165,7 @@ def _one_stage(
         layers=layers,
         predicting=layers.plus(Kinds(where(routes, 0.0, more), where(routes, more, 0.0))),
         resident=resident,
-        pending=layers.times(smaller(plan.microbatches, stage) if waits else 0.0),
+        pending=layers.times(smaller(plan.microbatches, stage)) if waits else Kinds(0.0, 0.0),
         opening=opening.times(first),
         opening_in_flight=(in_flight(0.0) - in_flight(smaller(1.0, plan.interleave))) * first,
         first=first,
