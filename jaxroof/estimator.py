@@ -142,6 +142,8 @@ class Estimator:
     shorthand: Mapping[str, str] = dataclasses.field(default_factory=dict)
     # (settings, axes, machine) -> settings and axes without names that stand for several fields
     expand: Callable[..., tuple[dict[str, Any], dict[str, Any]]] | None = None
+    # (inputs, recipe) -> raises InputError where they contradict themselves
+    check: Callable[[Any, Any], None] | None = None
     # results along a further dimension, by name; see ``details_in``
     details: Callable[[], Mapping[str, Detail]] = dict
     # (inputs, recipe) -> parts of the objective by displayed name, finer than those of the report

@@ -410,6 +410,7 @@ def _nemotron_h(config: Config) -> Entry:
         found |= _latent_experts(config)
     else:
         del found["routed_layers"]
+    config.given("attention_head_dim")  # a repetition, where there is the other
     size = "attention_head_dim" if config.given("head_dim") is None else "head_dim"
     inside = None if found["dense_layers"] else found.get("expert_feedforward")
     whole = decoder(config, inside=inside, head_size=size)

@@ -65,7 +65,8 @@ def embeddings(config: Config, tied: bool) -> str:
 def windows(config: Config, default: int, kind: Kind = lambda layer: WINDOW) -> Entry:
     """Return the windows of attention: of the layers that ``layer_types`` lists, or of the kind."""
     local = config.pattern("layer_types", (WINDOW, FULL), kind).count(WINDOW)
-    window = config.count("sliding_window", default)
+    null = "sliding_window" in config.written and config.given("sliding_window") is None
+    window = 0 if null else config.count("sliding_window", default)
     if local and not window and config.given("layer_types") is not None:
         raise config.refuse("sliding_window", "missing", "a window, as layer_types has some")
     listed = "layer_types" if config.given("layer_types") is not None else CLASS

@@ -23,7 +23,7 @@ def test_what_is_not_usual_of_experts_is_named(jaxroof):
     more = "--set dispatcher=megatron-25.09 --set constants=2025 --set routing_imbalance=1.3"
     said = " ".join(jaxroof(f"search {ASKED} {RULES} {more}").out.split())
     own = "tokens above a capacity dropped, constants of 2025, load 1.3 times the mean on"
-    assert f"Experts: exchange by plain all-to-all, {own} the fullest rank." in said
+    assert f"Experts: exchange by plain all-to-all, {own} the fullest rank, which nobody" in said
 
 
 def test_dispatchers_stand_side_by_side(jaxroof):

@@ -69,7 +69,10 @@ def ask(
     found, recipe, axes, given = resolve(estimator, inputs, recipe, settings, axes, whole)
     found = checked(found)
     read = read_axes(found, axes, recipe, estimator.names, given)
-    return Question(estimator, fill_from_axes(found, read), recipe, read)
+    filled = fill_from_axes(found, read)
+    if estimator.check is not None:
+        estimator.check(filled, recipe)
+    return Question(estimator, filled, recipe, read)
 
 
 def check_no_plan(estimator: Estimator, axes: AxisValues | None) -> None:

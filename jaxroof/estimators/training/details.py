@@ -360,6 +360,8 @@ def stage_seconds(work: Work, time: StepTime, layout: Layout) -> StageSeconds:
 
     forward = (l F + e (embedding + head) / 3) late(n / p), with l layers and e = 1 at the ends
 
+    The first and the last chunk have fewer layers, or all chunks of their devices where those would
+    be fewer than none.
     Assumes: a third of embedding and head is forward, a third the gradient of their inputs; the
     weight gradients of a layer are its products', all else in its backward pass is waited for;
     models with latent attention run balanced layouts.
@@ -368,7 +370,10 @@ def stage_seconds(work: Work, time: StepTime, layout: Layout) -> StageSeconds:
     every, inner, outer = stage_layers(work.model, plan)
     devices = len(layout.device)
     ends, count = layout.first + layout.last, devices / layout.routes
-    layers = inner / plan.interleave - (inner - outer) * ends
+    chunk, lacks = inner / plan.interleave, inner - outer
+    at_end = np.isin(layout.device, np.asarray(layout.device)[np.asarray(ends) > 0.0])
+    even = where(at_end, outer / plan.interleave, chunk)  # a chunk that lacks more than it has
+    layers = where(lacks > chunk, even, chunk - lacks * ends)
     layers = where(latent, every / count, layers) * np.ones(devices)
     embedding, head = time.edges
     edge = layout.first * embedding + layout.last * head

@@ -115,15 +115,17 @@ def interval(inputs: TrainingInputs, step_time: Number) -> Interval:
 
     low = t exp(-h), high = t exp(h)
 
-    Assumes: offload was not measured, nor was a chip whose constants are another's, nor what lies
-    outside the envelope of measured runs. What runs of one's own support goes before the half width
-    of the regime for plans of their kind alone, where runs like them were measured.
+    Assumes: offload was not measured, nor was an uneven load of experts, nor was a chip whose
+    constants are another's, nor what lies outside the envelope of measured runs. What runs of one's
+    own support goes before the half width of the regime for plans of their kind alone, where runs
+    like them were measured.
     """
     chip, software, plan = chip_of(inputs), inputs.software, inputs.plan
     assert plan is not None
     gpus = plan.data * plan.tensor * plan.context * plan.pipeline
     extent = inside(gpus, plan.tensor, inputs.model.sequence, inputs.system.fast_domain)
     measured = where(plan.offload_optimizer > 0.0, 0.0, extent)
+    measured = where(inputs.activations.routing_imbalance > 1.0, 0.0, measured)
     few_bits = larger(software.fp8, software.fp4)
     own = (chip.own_dense_16_bit, chip.own_dense_8_or_4_bit, chip.own_experts, 0.0, 0.0, 0.0, 0.0)
     rank = value_or(inputs.lora_rank, None)

@@ -10,6 +10,7 @@ from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import usable_memory
 from jaxroof.estimator import Estimator, Limit, details_in
 from jaxroof.estimators.questions import QUESTIONS
+from jaxroof.estimators.training.contradictions import refuse_contradictions
 from jaxroof.estimators.training.inputs import (
     SHORTHAND,
     PlannedStep,
@@ -272,6 +273,7 @@ stage_memory = Estimator(
     names={"model": named.trained_architecture, "system": named.device},
     shorthand=SHORTHAND,
     expand=expand_settings(timed=False),
+    check=refuse_contradictions,
     example=example_of_memory,
 )
 training = dataclasses.replace(

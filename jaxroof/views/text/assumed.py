@@ -37,6 +37,8 @@ def assumed_sentences(data: xr.Dataset, best: xr.Dataset | None = None) -> list[
     counted = [(name, counted_words(model, timed)) for name, model in each.items()]
     named = [f"{name}: {said}" if len(each) > 1 else said for name, said in counted if said]
     adapters = adapters_sentence(_numbers(data), json.loads(data.attrs.get("recipe", "{}")))
+    if adapters and routed:
+        adapters.append("Adapters beside experts are counted, nobody measured them.")
     return [*adapters, *([experts_sentence(_numbers(data))] if routed else []), *named]
 
 
@@ -71,7 +73,7 @@ def experts_sentence(numbers: Mapping[str, Any]) -> str:
     >>> experts_sentence({"software.flex": 1.0, "software.graph_part": 1.0})
     'Experts: exchange by DeepEP or HybridEP, parts of a layer in CUDA graphs, load balanced.'
     >>> experts_sentence({"activations.routing_imbalance": 1.3})
-    'Experts: load 1.3 times the mean on the fullest rank.'
+    'Experts: load 1.3 times the mean on the fullest rank, which nobody measured.'
     """
     said = [DISPATCHERS[n] for n in DISPATCHERS if numbers.get("software.flex") == n]
     said = [f"exchange by {words}" for words in said]
@@ -80,7 +82,7 @@ def experts_sentence(numbers: Mapping[str, Any]) -> str:
         said.append(f"fast links to {reach:.0f} accelerators")
     said += constants_words(numbers)
     load = numbers.get(IMBALANCE, 1.0)
-    uneven = f"{load:g} times the mean on the fullest rank"
+    uneven = f"{load:g} times the mean on the fullest rank, which nobody measured"
     said.append(f"load {'balanced' if load == 1 else uneven}")
     return f"Experts: {', '.join(said)}."
 

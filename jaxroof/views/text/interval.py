@@ -67,7 +67,9 @@ def interval_sentence(data: xr.Dataset) -> str:
 
 def run_sentence(data: xr.Dataset) -> str:
     """Return the days and the GPU-hours of a whole training by the best plan; empty if unknown."""
-    tokens = _tokens(data)
+    tokens, asked = _tokens(data), json.loads(data.attrs.get("inputs", "{}"))
+    if asked.get("lora_rank"):  # tokens are those of the whole training
+        return ""
     days = float(data["training_days"][0]) if "training_days" in data else np.nan
     if tokens is None or "gpus" not in data or not np.isfinite(days):
         return ""
