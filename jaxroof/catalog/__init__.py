@@ -19,10 +19,17 @@ from jaxroof.errors import nearest, refusal, shown, unknown
 
 FORMATS = ("bf16", "fp8", "fp4", "int8", "fp32")
 
-SINGULAR = {f"{one}s": one for one in ("model", "system", "mlp", "architecture", "chip")}
+SINGULAR = {f"{one}s": one for one in ("model", "system", "fabric", "mlp", "architecture", "chip")}
 SINGULAR |= {"software": "software", "dispatchers": "dispatcher", "constants": "set of constants"}
 MODELS = ("models", "architectures")  # kinds that people call models
-OTHERS = ("mlps", "systems", "software", "dispatchers", "constants")  # that are listed by name
+OTHERS = (
+    "mlps",
+    "systems",
+    "fabrics",
+    "software",
+    "dispatchers",
+    "constants",
+)  # that are listed by name
 TAKEN_FOR = {  # kind -> the other kind that people call models, and what is wrong with it here
     "models": (
         "architectures",
@@ -36,7 +43,7 @@ TAKEN_FOR = {  # kind -> the other kind that people call models, and what is wro
 }
 TEXTS = ("title", "source", "note", "peaks_source")
 ALSO = {
-    "systems": ["peaks", "peaks_source", "chip", "nics_per_node"],
+    "systems": ["peaks", "peaks_source", "chip", "nics_per_node", "fabric", "tiers", "library"],
     "chips": ["systems", "ranges", "bound", "unseen"],
     "architectures": ["family", "released", "taken", "left_out"],
 }
@@ -108,7 +115,7 @@ def entry(
     values |= {"title": written["title"], "source": written["source"]}
     if kind == "systems":
         values["peaks"] = read_peaks(written.get("peaks", {}), f"{where}: peaks")
-        values |= {key: written[key] for key in ("chip", "nics_per_node") if key in written}
+        values |= {key: written[key] for key in ALSO[kind][2:] if key in written}
     return values
 
 
@@ -259,6 +266,10 @@ def _by_name(kind: str, name: str, where: str) -> dict[str, Any]:
     name = canonical(kind, name)
     if name in published:
         return copy.deepcopy(published[name])
+    fabrics = _published("fabrics") if kind == "systems" else {}
+    if "system" in fabrics.get(name, {}):  # its usual system, with its network
+        about = {key: fabrics[name][key] for key in ("title", "source")}
+        return _by_name(kind, fabrics[name]["system"], where) | about | {"fabric": name}
     # The bare name of a system with variants, or an unknown variant: the error lists the variants.
     stem = name.casefold().partition("-nvs")[0]
     variants = [known for known in published if known.startswith(f"{stem}-")]
@@ -269,7 +280,7 @@ def _by_name(kind: str, name: str, where: str) -> dict[str, Any]:
     if name in _published(other):
         like = nearest(name, published) or next(iter(published))
         raise refusal(where, f"{name}: {problem}, such as {like!r}.")
-    raise unknown(where, name, SINGULAR[kind], published)
+    raise unknown(where, name, SINGULAR[kind], [*published, *fabrics])
 
 
 def _check_complete(

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from jaxroof import catalog
 from jaxroof.catalog.architecture import Architecture
 from jaxroof.catalog.chip import Chip
+from jaxroof.catalog.fabrics import with_fabric
 from jaxroof.catalog.models import Mlp, Model
 from jaxroof.catalog.system import System
 from jaxroof.errors import InputError, NoAnswer, refusal, unknown
@@ -170,7 +171,12 @@ def system(
         entry.pop("hbm_reported", None)
     if "nics_per_node" in entry and "nics" not in fields:
         fields = {key: entry[key] for key in ("nics", "nics_per_node") if key in entry} | fields
+    fabric = fields.pop("fabric", entry.get("fabric"))
+    links = {key: fields.pop(key) for key in [*fields] if key.startswith(("tiers", "library"))}
     found = _record(System, entry, name, fields)
+    if fabric is not None or "tiers" in entry:
+        found = with_fabric(found, fabric, entry.get("tiers", ()), entry.get("library", {}), name)
+    found = _settled(found, name, links) if links else found
     if reported is not None:
         none: Any = None
         found = as_reported(found) if reported else dataclasses.replace(found, hbm_reported=none)
@@ -207,6 +213,8 @@ def chip_name(system: Any) -> str:
     """Return the name of the chip of a system."""
     entries = {name: catalog.describe("chips", name) for name in catalog.names("chips")}
     known = {one: name for name, written in entries.items() for one in written["systems"]}
+    if str(system) in catalog.names("fabrics") and str(system) not in known:
+        system = catalog.describe("fabrics", str(system)).get("system", system)
     if str(system) not in known:
         said = "no measured run of its chip, so that it has no step time; expected a system of"
         able = "h100-nvs8, h200-141-sxm, b200-180-sxm, gb200-nvl72, a100-80-sxm"
@@ -277,7 +285,11 @@ def _called(name: str | os.PathLike[str] | catalog.Table) -> str:
 
 def _record(kind: type[Any], entry: dict[str, Any], name: Any, fields: dict[str, Any]) -> Any:
     known = {field: entry[field] for field in units(kind) if field in entry}
+    return _settled(kind(**known), name, fields)
+
+
+def _settled(start: Any, name: Any, fields: dict[str, Any]) -> Any:
     try:
-        return checked(apply_settings(kind(**known), None, fields)[0])
+        return checked(apply_settings(start, None, fields)[0])
     except InputError as error:
         raise refusal(_called(name), str(error)) from None

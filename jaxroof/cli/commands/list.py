@@ -30,7 +30,7 @@ NOTES = (
 @click.command(name="list", short_help="List what the catalogue holds, and what can be asked.")
 @click.argument(
     "kind",
-    metavar="[models|mlps|systems|software|dispatchers|constants|estimators]",
+    metavar="[models|mlps|systems|fabrics|software|dispatchers|constants|estimators]",
     default="",
     shell_complete=completion.kinds,
 )
@@ -101,6 +101,14 @@ def _summary(entry: dict[str, Any]) -> str:
         return str(entry["note"])  # of software, or of constants
     if "software" in entry:  # a dispatcher
         return ", ".join(name for name, value in entry["software"].items() if value) or "no flags"
+    if "sizes" in entry:  # a fabric
+        over = [
+            f"{one:g}:1 above tier {k}"
+            for k, one in enumerate(entry.get("oversubscription", ())[1:])
+            if one > 1
+        ]
+        sizes = " < ".join(f"{size:,}" for size in entry["sizes"])
+        return ", ".join([f"domains of {sizes}", *over, entry["source"]])
     fields = ("layers", "hidden", "heads", "experts", "sequence")
     return ", ".join(f"{field} {entry[field]}" for field in fields if field in entry)
 
