@@ -18,6 +18,7 @@ from jaxroof.engine.search.search import search
 from jaxroof.errors import InputError, NoAnswer, refusal, shown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import estimator as named
+from jaxroof.estimators import TORUS, on_system
 from jaxroof.estimators.training.interval import Uncertain, chance_sooner
 from jaxroof.estimators.training.precision import BF16, MACHINE, PRECISION
 from jaxroof.records import leaves
@@ -79,7 +80,8 @@ def compare(
     >>> [str(name) for name in data.system.values], bool(0.5 < data.sooner.max() < 1.0)
     (['8 x h100-nvs8', '16 x a100-80-sxm'], True)
     """
-    of = named(estimator) if isinstance(estimator, str) else estimator
+    first = contender(system if isinstance(system, str) else next(iter(system))).system
+    of = on_system(named(estimator) if isinstance(estimator, str) else estimator, first)
     chosen = by_path(of.shorthand, {**(settings or {}), **more})
     names = [model] if isinstance(model, str) else list(model)
     sizes = [*gpus] if isinstance(gpus, Sequence) else [] if gpus is None else [gpus]
@@ -194,6 +196,8 @@ def _asked(
 def _system_of(of: Estimator, one: Contender, number_format: str | None, chip: Any) -> Any:
     if of.expand is None:  # the study's: peaks by number format, no chips
         return named_system(one.system, one.number_format or number_format)
+    if of.name == TORUS:
+        return of.names["system"](one.system)
     machine, _ = with_chip({}, one.system, chip)
     return of.names["system"](machine) if isinstance(machine, str) else machine
 

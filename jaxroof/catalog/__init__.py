@@ -19,7 +19,8 @@ from jaxroof.errors import nearest, refusal, shown, unknown
 
 FORMATS = ("bf16", "fp8", "fp4", "int8", "fp32")
 
-SINGULAR = {f"{one}s": one for one in ("model", "system", "fabric", "mlp", "architecture", "chip")}
+KINDS = ("model", "system", "fabric", "mlp", "architecture", "chip", "tpu")
+SINGULAR = {f"{one}s": one for one in KINDS}
 SINGULAR |= {"software": "software", "dispatchers": "dispatcher", "constants": "set of constants"}
 MODELS = ("models", "architectures")  # kinds that people call models
 OTHERS = (
@@ -45,6 +46,7 @@ TEXTS = ("title", "source", "note", "peaks_source")
 ALSO = {
     "systems": ["peaks", "peaks_source", "chip", "nics_per_node", "fabric", "tiers", "library"],
     "chips": ["systems", "ranges", "bound", "unseen"],
+    "tpus": ["systems"],
     "architectures": ["family", "released", "taken", "left_out"],
 }
 UNLESS = {  # what an entry of the catalogue has if it does not say otherwise

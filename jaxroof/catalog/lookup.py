@@ -12,6 +12,7 @@ from jaxroof.catalog.chip import Chip
 from jaxroof.catalog.fabrics import with_fabric
 from jaxroof.catalog.models import Mlp, Model
 from jaxroof.catalog.system import System
+from jaxroof.catalog.tpu import TpuChip
 from jaxroof.errors import InputError, NoAnswer, refusal, unknown
 from jaxroof.records import checked, units, value_or
 from jaxroof.settings import apply_settings, carrying
@@ -209,17 +210,26 @@ def chip(name: str | os.PathLike[str] | catalog.Table, **fields: Any) -> Chip:
     return _record(Chip, entry, name, fields)
 
 
-def chip_name(system: Any) -> str:
-    """Return the name of the chip of a system."""
+def known_chip(system: Any) -> str | None:
+    """Return the name of the chip of a system, None where no run of it was measured."""
     entries = {name: catalog.describe("chips", name) for name in catalog.names("chips")}
     known = {one: name for name, written in entries.items() for one in written["systems"]}
     if str(system) in catalog.names("fabrics") and str(system) not in known:
         system = catalog.describe("fabrics", str(system)).get("system", system)
-    if str(system) not in known:
+    return known.get(str(system))
+
+
+def chip_name(system: Any) -> str:
+    """Return the name of the chip of a system.
+
+    Raises: NoAnswer for one of which no run was measured.
+    """
+    name = known_chip(system)
+    if name is None:
         said = "no measured run of its chip, so that it has no step time; expected a system of"
         able = "h100-nvs8, h200-141-sxm, b200-180-sxm, gb200-nvl72, a100-80-sxm"
         raise NoAnswer(f"{system}: {said} a calibrated chip, such as {able}")
-    return known[str(system)]
+    return name
 
 
 def chip_of(
@@ -239,16 +249,89 @@ def chip_of(
     if isinstance(written, Mapping):
         written = catalog.Table(f"{_called(system)}: chip", written)
     base = None if written is not None else catalog.base_of("systems", system)
-    name = written if base is None else chip_name(base)
-    name = chip_name(_called(system)) if name is None else name
+    name = written if base is None else known_chip(base)
+    name = known_chip(_called(system)) if name is None else name
+    near = nearest_chip(entry) if name is None else name
     peaks = entry["peaks"]
     few = {f"{form}_flops": peaks[form] for form in ("fp8", "fp4") if form in peaks}
-    about = {}
+    if isinstance(near, str) and not catalog.is_file(near):  # a chip may lack what is sold with it
+        own = catalog.describe("chips", catalog.canonical("chips", near))
+        few = {field: rate for field, rate in few.items() if field not in own}
+    about = {} if name is not None else {"calibrated": 0.0}
     if isinstance(written, str) and not catalog.is_file(written):
         base = catalog.base_of("systems", system)  # without one, the system's file is believed
         known = catalog.describe("chips", catalog.canonical("chips", written))["systems"]
         about = {"calibrated": float(base is None or base in known)}
-    return chip(name, **few, **about)
+    return chip(near, **few, **about)
+
+
+def nearest_chip(entry: Mapping[str, Any]) -> str:
+    """Return the measured generation nearest to a system: its vendor's, with its number formats.
+
+    >>> nearest_chip({"title": "NVIDIA RTX 4090", "peaks": {"bf16": 1.65e14, "fp8": 3.3e14}})
+    'hopper'
+    """
+    peaks = entry["peaks"]
+    if "AMD" in entry["title"]:
+        return "cdna4" if "fp4" in peaks else "cdna3"
+    return "blackwell" if "fp4" in peaks else "hopper" if "fp8" in peaks else "ampere"
+
+
+def nearest_words(system: Any) -> str:
+    """Return that no run of the chip of a system was measured, in a sentence; empty if one was."""
+    if isinstance(system, System) or is_torus(system):
+        return ""
+    entry = catalog.entry("systems", system, units(System))
+    if "chip" in entry or known_chip(catalog.base_of("systems", system) or _called(system)):
+        return ""
+    title = catalog.describe("chips", nearest_chip(entry))["title"]
+    said = f"No run on the chip of {_called(system)} was measured"
+    return f"{said}: its constants are those of {title.split(':')[0]}, the nearest that was."
+
+
+def tpu_of(system: str | os.PathLike[str] | catalog.Table) -> TpuChip:
+    """Return what MaxText gets of the chip of a torus by name or file.
+
+    A generation that was never measured has the constants of the first with as many axes.
+
+    >>> float(tpu_of("tpu-v5p").matmul), float(tpu_of("tpu-v3").calibrated)
+    (0.815, 0.0)
+    """
+    entry = catalog.entry("systems", system, units(System))
+    if "torus_axes" not in entry or "link_bandwidth" not in entry:
+        said = "no torus of TPUs, which MaxText's step is of; expected a system such as tpu-v5p"
+        raise NoAnswer(f"{_called(system)}: {said}")
+    known = {one: name for name in catalog.names("tpus") for one in _tpu(name)["systems"]}
+    own = known.get(str(catalog.base_of("systems", system)))
+    flat = entry["torus_axes"] < 3.0
+    name = own or next(n for n in known.values() if (_tpu(n)["longest_z"] == 1) == flat)
+    peaks = {
+        f"{form}_flops": entry["peaks"][form] for form in ("int8", "fp8") if form in entry["peaks"]
+    }
+    more = {} if own else {"devices": 1.0, "calibrated": 0.0} | peaks
+    written = catalog.entry("tpus", name, units(TpuChip), _optional(TpuChip))
+    return _record(TpuChip, written, name, more)
+
+
+def _tpu(name: str) -> dict[str, Any]:
+    return catalog.describe("tpus", name)
+
+
+def is_torus(system: Any) -> bool:
+    """Return whether a system, by name or file or as a record, is a torus of TPUs."""
+    if isinstance(system, System):
+        return system.tpu is not None
+    written = catalog.describe("systems", system)
+    return {"torus_axes", "link_bandwidth"} <= {*written}
+
+
+def tpu_system(name: str | os.PathLike[str] | catalog.Table, **fields: Any) -> System:
+    """Return a torus of TPUs with what MaxText gets of its chip, as ``training_system`` does.
+
+    >>> float(tpu_system("tpu-v7").tpu.devices)
+    2.0
+    """
+    return dataclasses.replace(device(name, **fields), tpu=tpu_of(name))
 
 
 def with_chip(

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from jaxroof import catalog
 from jaxroof.catalog.chip import Chip
+from jaxroof.catalog.tpu import TpuChip
 from jaxroof.records import Number, quantity, record, value_or
 
 if TYPE_CHECKING:
@@ -95,7 +96,8 @@ class System:
     Bandwidths are per accelerator in one direction unless stated otherwise; an effective rate is
     its peak times its efficiency. One record serves all estimators. Fields that some machines lack
     or some questions do not need may be None; using such a field raises an error that names it.
-    ``chip`` is what training gets of it, for the estimator ``training``.
+    ``chip`` is what training gets of it, for the estimator ``training``; ``tpu`` what MaxText gets
+    of a TPU, for ``tpu_training``.
 
     A file or a setting may say ``nics_per_node`` instead of ``nics``: network interfaces that the
     accelerators of a node share. A node is ``host`` accelerators, else a whole ``fast_domain``.
@@ -144,7 +146,7 @@ class System:
         "B/s", "Bandwidth of one flat network, sent and received bytes added.", "slow_links"
     )
     link_bandwidth: Number = _open(
-        "B/s", "Bandwidth of one torus link, one direction; an axis has two.", "fast_links"
+        "B/s", "Bandwidth of one torus link, one direction; an axis has two.", "torus_links"
     )
     link_latency: Number = _latency("Latency of one torus hop.")
     torus_axes: Number = _open("1", "Axes of the torus.", whole=True)
@@ -156,6 +158,7 @@ class System:
     chip: Chip | None = None
     tiers: Tiers | None = None
     library: Library | None = None
+    tpu: TpuChip | None = None
 
     @staticmethod
     def published(fields: Collection[str]) -> str | None:

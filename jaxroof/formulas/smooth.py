@@ -40,3 +40,16 @@ def smooth_smaller(a: Number, b: Number) -> Number:
     True
     """
     return 1.0 / smooth_larger(1.0 / a, 1.0 / b)
+
+
+def smooth_power(a: Number, b: Number, power: Number) -> Number:
+    """Return the smooth maximum of two times with any power q, as ``smooth_larger`` with its own.
+
+    Source: docs/models/networks.md, conventions.
+
+    >>> round(float(smooth_power(1.0, 1.0, 2.0)), 6)
+    1.414214
+    """
+    a, b = a + NOTHING, b + NOTHING
+    most = larger(a, b)
+    return most * (1.0 + (where(a > b, b, a) / most) ** power) ** (1.0 / power)

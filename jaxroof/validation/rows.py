@@ -15,10 +15,11 @@ import numpy as np
 import pandas as pd
 
 from jaxroof.analyses.rows.columns import Faults, at_places, row_problem
+from jaxroof import catalog
 from jaxroof.catalog import lookup
 from jaxroof.catalog.system import System
 from jaxroof.engine.runs.row_stream import RowGroup, joined
-from jaxroof.errors import NoAnswer, refusal, shown
+from jaxroof.errors import refusal, shown
 from jaxroof.estimators.training.step import training
 from jaxroof.io.csv_blocks import RowFile, open_rows
 
@@ -150,10 +151,9 @@ def together(tables: Mapping[str, Rows]) -> Rows:
 
 def on_system(name: str) -> System:
     """Return a system with its chip, or without one where no run of it was fitted."""
-    try:
-        return lookup.training_system(name)
-    except NoAnswer:
-        return lookup.device(name)
+    base = catalog.base_of("systems", name)
+    known = base is None or lookup.known_chip(base)
+    return lookup.training_system(name) if known else lookup.device(name)
 
 
 def measured(frame: pd.DataFrame, name: str, reasons: dict[int, str]) -> np.ndarray:

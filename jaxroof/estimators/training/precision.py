@@ -24,12 +24,14 @@ class Format(NamedTuple):
 
 
 BF16 = "bf16"
-_BLACKWELL = ("blackwell", "blackwell-ultra")
+_BLACKWELL, _AMD = ("blackwell", "blackwell-ultra"), ("cdna3", "cdna4")
 BEFORE = "ampere"  # a chip with neither 8-bit nor 4-bit rates
 FORMATS = {
-    BF16: Format(2.0, dict.fromkeys((BEFORE, "hopper", *_BLACKWELL), 2.0)),
-    # Hopper has a transposed copy
-    "fp8": Format(1.0, {"hopper": 2.0, **dict.fromkeys(_BLACKWELL, 1.0)}, ("fp8",)),
+    BF16: Format(2.0, dict.fromkeys((BEFORE, "hopper", *_BLACKWELL, *_AMD), 2.0)),
+    # Hopper has a transposed copy, and AMD's are taken for alike
+    "fp8": Format(
+        1.0, {**dict.fromkeys(("hopper", *_AMD), 2.0), **dict.fromkeys(_BLACKWELL, 1.0)}, ("fp8",)
+    ),
     # both directions, a scale a block of 32
     "mxfp8": Format(1.03125, dict.fromkeys(_BLACKWELL, 2.0625), ("fp8", "micro_scaled")),
     # bf16 primary weights with cached copies
@@ -162,7 +164,7 @@ def _fields(name: Any, system: Any, timed: bool) -> dict[str, float]:
         known = "expected a system of Hopper or Blackwell, or precision=bf16 with weight_bytes"
         raise NoAnswer(f"{PRECISION}: {name}: not known for {whose}; {known}")
     if chip is not None and own and chip not in weights:
-        able = "bf16, fp8 or a system of Blackwell" if chip == "hopper" else "bf16"
+        able = "bf16, fp8 or a system of Blackwell" if chip in FORMATS["fp8"].weights else "bf16"
         whose = "the system" if record else system
         raise NoAnswer(f"{PRECISION}: {name}: {whose} has no products at it; expected {able}")
     weight = weights.get(chip or "", next(iter(weights.values())))
