@@ -17,8 +17,8 @@ from jaxroof.engine.search.problem import constraints_of
 from jaxroof.engine.search.search import search
 from jaxroof.errors import InputError, NoAnswer, refusal, shown
 from jaxroof.estimator import Estimator
-from jaxroof.estimators import estimator as named
 from jaxroof.estimators import TORUS, on_system
+from jaxroof.estimators import estimator as named
 from jaxroof.estimators.training.interval import Uncertain, chance_sooner
 from jaxroof.estimators.training.precision import BF16, MACHINE, PRECISION
 from jaxroof.records import leaves

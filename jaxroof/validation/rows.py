@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from jaxroof.analyses.rows.columns import Faults, at_places, row_problem
 from jaxroof import catalog
+from jaxroof.analyses.rows.columns import Faults, at_places, row_problem
 from jaxroof.catalog import lookup
 from jaxroof.catalog.system import System
 from jaxroof.engine.runs.row_stream import RowGroup, joined

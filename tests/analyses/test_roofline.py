@@ -177,8 +177,8 @@ def test_a_sweep_prints_a_dozen_sizes_and_where_it_turns(jaxroof):
     said = jaxroof(f"{SWEEP} --dtypes bf16,int8,bf16 --system tpu-v5e-book")
     assert (said.code, said.err) == (0, "")
     assert (
-        "tpu-v5e-book bf16,int8,bf16: memory bound, then compute bound from B = 132 on. Balance 243.2 "
-        "FLOP/B; critical B 131.4 exactly; small-B estimate 121.6." in said.words
+        "tpu-v5e-book bf16,int8,bf16: memory bound, then compute bound from B = 132 on. "
+        "Balance 243.2 FLOP/B; critical B 131.4 exactly; small-B estimate 121.6." in said.words
     )
     found = cells(said.out)
     sizes = [name for name in found if name[0].isdigit()]
@@ -352,9 +352,9 @@ BAD = [  # arguments, a part of the one line
     (f"--op matmul {FIT} --dtypes bf16 --dtypes bf16 {ON}", "--dtypes: bf16: given twice"),
     (f"--op matmul {FIT} --dtypes fp8 {ON}",
      "--dtypes: tpu-v5e-book has no matrix peak for fp8; expected one of bf16, int8, or --format"),
-    (f"--op matmul {FIT}", "--system: missing; matmul runs on a machine, such as tpu-v5e-book"),
+    (f"--op matmul {FIT}", "--system: missing; matmul runs on a machine, such as tpu-v5e"),
     (f"--op matmul {FIT} --system tpu-v55", "--system: tpu-v55: no such system. Did you mean"),
-    (f"--op matmul {FIT} --system tpu-v5e-book,tpu-v5e-book", "--system: tpu-v5e-book: given twice"),
+    (f"--op matmul {FIT} --system tpu-v5e,tpu-v5e", "--system: tpu-v5e: given twice"),
     (f"--op transformer --shape L=1,D=8,F=8,N=1 {ON}", "--system: transformer runs on no mach"),
     ("--op transformer --shape L=1,D=8,F=8,N=1 --dtypes int8", "takes no number formats"),
     (f"--op matmul {FIT} --set batch=3 {ON}", "batch: given twice; expected it in --shape alone"),

@@ -7,9 +7,11 @@ from typing import NamedTuple
 
 from jaxroof.catalog.architecture import Architecture
 from jaxroof.catalog.system import System
+from jaxroof.catalog.tpu import TpuChip
+from jaxroof.errors import refusal
 from jaxroof.estimators.tpu_training.slices import AXES, SHAPES, shape_word
 from jaxroof.limits import BOUNDS
-from jaxroof.records import Number, quantity, record
+from jaxroof.records import Number, quantity, record, with_named_absences
 
 
 class Policy(NamedTuple):
@@ -140,3 +142,14 @@ class TpuInputs:
     )
     software: MaxText = MaxText()
     plan: TpuPlan | None = None
+
+
+def chip_of(inputs: TpuInputs) -> TpuChip:
+    """Return what MaxText gets of the chip of a system.
+
+    Raises: InputError for a system without it.
+    """
+    if inputs.system.tpu is None:
+        said = "not given, so that there is no step time; expected a torus by name, such as tpu-v5p"
+        raise refusal("system.tpu", said)
+    return with_named_absences(inputs.system.tpu, "system.tpu.")

@@ -6,7 +6,7 @@ Source: docs/models/networks.md, section 9; letters as there.
 from typing import Any, NamedTuple
 
 from jaxroof.catalog.architecture import Architecture
-from jaxroof.estimators.tpu_training.inputs import TpuInputs
+from jaxroof.estimators.tpu_training.inputs import TpuInputs, chip_of
 from jaxroof.estimators.training.inputs import layers_by_part
 from jaxroof.estimators.training.recipe import Mlp, Recipe
 from jaxroof.formulas.arithmetic import larger, smaller, where
@@ -73,8 +73,7 @@ class Work(NamedTuple):
 def rates(inputs: TpuInputs) -> Rates:
     """Return the rates of a device: those of a chip over its devices, times what work gets."""
     system, software = inputs.system, inputs.software
-    chip = system.tpu
-    assert chip is not None
+    chip = chip_of(inputs)
     each = 1.0 / chip.devices
     plain = system.matrix_flops * each * chip.matmul
     int8 = chip.int8_flops * each * chip.matmul_int8
@@ -143,8 +142,7 @@ class Device(NamedTuple):
 
 def work(inputs: TpuInputs, recipe: Recipe, *, tensor: Any, expert: Any, microbatches: Any) -> Work:
     """Return the seconds of a layer's kernels, and of embedding and head."""
-    model, software, chip = shape_of(inputs.model, recipe), inputs.software, inputs.system.tpu
-    assert chip is not None
+    model, software, chip = shape_of(inputs.model, recipe), inputs.software, chip_of(inputs)
     rate = rates(inputs)
     device = Device(rate.hbm, chip.depth, chip.launch)
     own = inputs.global_batch * model.of.sequence / (inputs.gpus * chip.devices * microbatches)
@@ -209,8 +207,7 @@ def _attention(
     inputs: TpuInputs, model: Shape, device: Device, rate: Rates, tokens: Number, tensor: Any
 ) -> Matmul:
     """Return the seconds of the attention kernel: causal, in windows where the model has them."""
-    chip, block = inputs.system.tpu, smaller(inputs.software.attention_block, model.of.sequence)
-    assert chip is not None
+    chip, block = chip_of(inputs), smaller(inputs.software.attention_block, model.of.sequence)
     whole = (model.of.sequence + block) / 2.0
     local = model.of.windowed_layers / model.of.layers
     pairs = local * smaller(whole, model.of.window + block) + (1.0 - local) * whole

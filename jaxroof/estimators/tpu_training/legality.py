@@ -9,6 +9,7 @@ from typing import Any
 from jaxroof.estimators.legality import Rule
 from jaxroof.estimators.tpu_training.slices import Sides, exists, sides, taken
 from jaxroof.estimators.training.legality import LEAST_TOKENS
+from jaxroof.formulas.arithmetic import where
 
 DEGREES = ("slices", "fsdp", "tensor", "context", "data", "expert")
 PARTED = ("tensor", "context", "data")  # degrees whose physical axes a plan names
@@ -25,7 +26,7 @@ def _devices_used(
     return slices * fsdp * tensor * context * data * expert == devices(inputs)
 
 
-def _slice_exists(inputs: Any, *, slices: Any, slice: Any) -> Any:  # noqa: A002
+def _slice_exists(inputs: Any, *, slices: Any, slice: Any) -> Any:
     shape, system = sides(slice), inputs.system
     whole = slices * shape.x * shape.y * shape.z == inputs.gpus
     return whole & exists(system.tpu, system.torus_axes, shape)
@@ -50,7 +51,7 @@ def _batch(inputs: Any, *, tensor: Any, context: Any, microbatches: Any) -> Any:
 def _axes(
     inputs: Any,
     *,
-    slice: Any,  # noqa: A002
+    slice: Any,
     tensor: Any,
     context: Any,
     data: Any,
@@ -72,14 +73,14 @@ def _axes(
 
 
 def _length(shape: Sides, mine: Any) -> Any:
-    sized = [1.0 + here * (side - 1.0) for here, side in zip(mine, shape[:3], strict=True)]
+    sized = [where(here, side, 1.0) for here, side in zip(mine, shape[:3], strict=True)]
     return sized[0] * sized[1] * sized[2]
 
 
 def _parts_fit(shape: Sides, degrees: Any, places: Any, owns: Any) -> Any:
     """Return whether degrees without whole axes divide axes that no other takes, together too."""
-    parts = [1.0 + (place == 0) * (g - 1.0) for g, place in zip(degrees, places, strict=True)]
-    free = [1.0 - (owns[0][axis] | owns[1][axis] | owns[2][axis]) for axis in range(3)]
+    parts = [where(place == 0, g, 1.0) for g, place in zip(degrees, places, strict=True)]
+    rooms = [where(a | b | c, 1.0, side) for a, b, c, side in zip(*owns, shape[:3], strict=True)]
     fits = False
     for on in itertools.product(range(3), repeat=3):
         good = True
@@ -87,8 +88,7 @@ def _parts_fit(shape: Sides, degrees: Any, places: Any, owns: Any) -> Any:
             size = 1.0
             for part, at in zip(parts, on, strict=True):
                 size = size * part if at == axis else size
-            room = 1.0 + free[axis] * (shape[axis] - 1.0)
-            good = good & (room % size == 0)
+            good = good & (rooms[axis] % size == 0)
         fits = fits | good
     return fits
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxroof.estimator import Candidates, reads
 from jaxroof.estimators.legality import Columns, Filter, cross, divisors, rows_where
-from jaxroof.estimators.tpu_training.inputs import POLICIES, TpuInputs, TpuPlan
+from jaxroof.estimators.tpu_training.inputs import POLICIES, TpuInputs, TpuPlan, chip_of
 from jaxroof.estimators.tpu_training.legality import DEGREES, PARTED, RULES
 from jaxroof.estimators.tpu_training.slices import AXES, SHAPES, sides, ways
 from jaxroof.estimators.training.interval import half_width_within_source
@@ -57,8 +57,7 @@ def plans(inputs: TpuInputs, _: Any) -> Candidates:
 def rule_inputs(inputs: TpuInputs) -> Any:
     """Return what the rules read of the inputs, as whole numbers."""
     inputs = with_named_absences(inputs)
-    model, tpu = inputs.model, inputs.system.tpu
-    assert tpu is not None
+    model, tpu = inputs.model, chip_of(inputs)
     chip = {name: int(getattr(tpu, name)) for name in CHIP} | {"wrap": float(tpu.wrap)}
     return types.SimpleNamespace(
         model=types.SimpleNamespace(**{name: int(getattr(model, name)) for name in COUNTS}),

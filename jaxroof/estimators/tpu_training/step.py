@@ -13,7 +13,7 @@ from jaxroof.errors import refusal, unknown
 from jaxroof.estimator import Estimator, Limit
 from jaxroof.estimators.legality import verdicts
 from jaxroof.estimators.questions import QUESTIONS
-from jaxroof.estimators.tpu_training.inputs import TpuInputs, TpuPlan
+from jaxroof.estimators.tpu_training.inputs import TpuInputs, TpuPlan, chip_of
 from jaxroof.estimators.tpu_training.layer import Work, work
 from jaxroof.estimators.tpu_training.legality import RULES
 from jaxroof.estimators.tpu_training.plans import close, plans, reasons, why_not
@@ -42,7 +42,7 @@ def links(
     inputs: TpuInputs,
     _: Recipe,
     *,
-    slice: Any,  # noqa: A002
+    slice: Any,
     tensor: Any,
     context: Any,
     data: Any,
@@ -51,15 +51,13 @@ def links(
     data_axes: Any,
 ) -> Ways:
     """Return the links one way that each logical axis owns."""
-    chip = inputs.system.tpu
-    assert chip is not None
+    chip = chip_of(inputs)
     return ways(chip, sides(slice), (tensor, context, data), (tensor_axes, context_axes, data_axes))
 
 
 def device_limit(inputs: TpuInputs) -> Number:
     """Return the memory of one device that a step may fill [B]."""
-    chip = inputs.system.tpu
-    assert chip is not None
+    chip = chip_of(inputs)
     return usable_memory(inputs.system) / chip.devices
 
 
@@ -70,7 +68,7 @@ def step(inputs: TpuInputs, recipe: Recipe, *, work: Work, links: Ways) -> TpuRe
 
     Units: see TpuReport.
     """
-    plan, model, software = inputs.plan, inputs.model, inputs.software
+    plan, model = inputs.plan, inputs.model
     assert plan is not None
     time, held = step_time(inputs, recipe, plan, work, links), memory(inputs, recipe, plan)
     total, limit = time.step_time, device_limit(inputs)
@@ -133,8 +131,7 @@ def least_memory(inputs: TpuInputs, recipe: Recipe) -> Number:
 
 def regime(inputs: TpuInputs, plan: TpuPlan) -> Number:
     """Return the place among the regimes: dense or routed, measured or beyond what was."""
-    chip = inputs.system.tpu
-    assert chip is not None
+    chip = chip_of(inputs)
     known = chip.calibrated > 0.0
     for value, (most, _) in zip(_extent(inputs, plan), EXTENT.values(), strict=True):
         known = known & (value <= most)
@@ -147,8 +144,8 @@ def _extent(inputs: TpuInputs, plan: Any) -> tuple[Number, ...]:
 
 def outside(inputs: TpuInputs, plan: Any) -> Iterator[str]:
     """Yield in words what of a step was never measured."""
-    chip = inputs.system.tpu
-    if chip is not None and not float(chip.calibrated) > 0.0:
+    chip = chip_of(inputs)
+    if not float(chip.calibrated) > 0.0:
         yield "this chip (its constants are those of the nearest one)"
     for value, (most, words) in zip(_extent(inputs, plan), EXTENT.values(), strict=True):
         if float(value) > most:

@@ -3,9 +3,16 @@
 Source: docs/models/networks.md, sections 9 and 10; letters as there.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from jaxroof.estimators.tpu_training.inputs import POLICIES, REMAT, Policy, TpuInputs, TpuPlan
+from jaxroof.estimators.tpu_training.inputs import (
+    POLICIES,
+    REMAT,
+    Policy,
+    TpuInputs,
+    TpuPlan,
+    chip_of,
+)
 from jaxroof.estimators.tpu_training.layer import Shape, Work, shape_of, weights
 from jaxroof.estimators.tpu_training.slices import Ways, chosen
 from jaxroof.estimators.training.recipe import Recipe
@@ -68,8 +75,7 @@ class Links(NamedTuple):
 
 def links(inputs: TpuInputs) -> Links:
     """Return the links of a device: those of a chip over its devices, at the rate in use."""
-    system, chip = inputs.system, inputs.system.tpu
-    assert chip is not None
+    system, chip = inputs.system, chip_of(inputs)
     ici = system.link_bandwidth / chip.devices * chip.ici
     dcn = system.slow_bandwidth / chip.devices * chip.dcn
     return Links(ici, dcn, chip.base, chip.hop)
@@ -151,8 +157,7 @@ def step_time(inputs: TpuInputs, recipe: Recipe, plan: TpuPlan, work: Work, ways
     t = M (L (forward + backward) + head + embedding) (1 + slice_growth log2 S)
     + optimizer + data_comm + dcn_comm
     """
-    model, link, chip = shape_of(inputs.model, recipe), links(inputs), inputs.system.tpu
-    assert chip is not None
+    model, link, chip = shape_of(inputs.model, recipe), links(inputs), chip_of(inputs)
     t, fsdp, slices, data = plan.tensor, plan.fsdp, plan.slices, plan.data
     layer = layer_time(inputs, model, plan, work, ways)
     vocabulary = 6.0 * model.of.vocabulary * model.hidden / t
@@ -184,8 +189,7 @@ def memory(inputs: TpuInputs, recipe: Recipe, plan: TpuPlan) -> Memory:
 
     Assumes: XLA reuses the space of gradients and temporaries, so a run lies between the two.
     """
-    model, software, chip = shape_of(inputs.model, recipe), inputs.software, inputs.system.tpu
-    assert chip is not None
+    model, software, chip = shape_of(inputs.model, recipe), inputs.software, chip_of(inputs)
     t, keep = plan.tensor, kept(inputs, plan)
     devices = inputs.gpus * chip.devices
     own = inputs.global_batch * model.of.sequence / (devices * plan.microbatches)
