@@ -66,7 +66,8 @@ VARIANTS = [(part, f"{part}-nvs{size}", size) for part in PARTS[:3] for size in 
 VARIANTS.append(("b200-next", "b200-next", 64))
 CHIPS = GOLDEN / "scaling_book" / "book_chip_specs.csv.gz"
 BOOK = {  # name: chip of the book's table
-    "tpu-v3": "TPU v3", "tpu-v4-book": "TPU v4p", "tpu-v5p-book": "TPU v5p", "tpu-v5e-book": "TPU v5e",
+    "tpu-v3": "TPU v3", "tpu-v4-book": "TPU v4p", "tpu-v5p-book": "TPU v5p",
+    "tpu-v5e-book": "TPU v5e",
     "tpu-v6e-book": "TPU v6e", "tpu-v7-book": "TPU7x", "a100-book": "A100", "h100-book": "H100",
     "h200-book": "H200", "b200-book": "B200", "gb200-nvl72-book": "B200",
     "h100-sxm": "H100 SXM sheet", "h100-nvl": "H100 NVL sheet",
