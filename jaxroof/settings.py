@@ -130,6 +130,7 @@ def _built(
             held = values[field.name] = _record(kind, field.name, path, settings[path], names)
         if held is None and start is not None and inside:
             what = f"no such field: {path} has none, nothing is given there"
+            what += field.metadata.get("expected", "")
             raise refusal(next(iter(inside)), what)
         of = record_type(kind, field.name) if held is None else type(held)
         many = members_of(kind, field.name)

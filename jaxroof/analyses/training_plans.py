@@ -202,7 +202,7 @@ def _of_gpus(machine: OneMachine, data: xr.Dataset) -> tuple[dict[str, Any], dic
     """Return the parts of a layer, the fastest measured plan, and what was never measured."""
     inputs, best = machine.question.inputs, data.isel(plan=0)
     degrees = [float(best[name]) for name in ("data", "tensor", "context", "pipeline")]
-    extent = float(inputs.model.sequence), float(inputs.system.fast_domain)
+    extent = float(inputs.model.sequence), float(inputs.system.innermost)
     outside = [*reasons_outside(math.prod(degrees), degrees[1], *extent)]
     told = {
         "outside": json.dumps([*outside, *reasons_of_layers(inputs.model)]),
@@ -265,7 +265,7 @@ def _measured(machine: OneMachine, best: xr.Dataset) -> Whole:
     inputs, fields = machine.question.inputs, ("tensor", "offload_optimizer")
 
     def is_measured(plans: Mapping[str, Any]) -> np.ndarray:
-        extent = inputs.gpus, plans["tensor"], inputs.model.sequence, inputs.system.fast_domain
+        extent = inputs.gpus, plans["tensor"], inputs.model.sequence, inputs.system.innermost
         return np.asarray(inside(*extent) * (plans["offload_optimizer"] == 0)) > 0.0
 
     if is_measured({name: best[name].values for name in fields}).item():

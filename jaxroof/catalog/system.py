@@ -1,11 +1,13 @@
 """The machine: one accelerator, its memory and its links."""
 
+import dataclasses
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from jaxroof import catalog
 from jaxroof.catalog.chip import Chip
 from jaxroof.catalog.tpu import TpuChip
+from jaxroof.errors import refusal
 from jaxroof.records import Number, quantity, record, value_or
 
 if TYPE_CHECKING:
@@ -156,9 +158,16 @@ class System:
     pcie_bandwidth: Number = _open("B/s", "Bandwidth between an accelerator and its host.", "host")
     on_chip_bandwidth: Number = _open("B/s", "Bandwidth of the memory on the chip.")
     chip: Chip | None = None
-    tiers: Tiers | None = None
+    tiers: Tiers | None = dataclasses.field(
+        default=None, metadata={"expected": "; expected a fabric too, such as fabric=dgx-h100-pod"}
+    )
     library: Library | None = None
     tpu: TpuChip | None = None
+
+    @property
+    def innermost(self) -> Number:
+        """Return how many accelerators share the innermost links."""
+        return self.fast_domain if self.tiers is None else self.tiers[0].size
 
     @staticmethod
     def published(fields: Collection[str]) -> str | None:
@@ -176,21 +185,39 @@ def tiers(
 ) -> "tuple[Links, ...]":
     """Return the tiers of a system's links, innermost first.
 
+    R_k = B_k share health_k / o_k
+
     Arguments: ``shares`` of their peak rates that messages run at, and the latency of a hop: those
-    of the innermost tier, and those of every other.
+    of the innermost tier, and those of every other, unless it says its own.
+    Source: docs/models/networks.md, section 7.
     """
     from jaxroof.formulas.network import Tier as Links  # not above: a name needs no formula
 
-    return (
-        Links(system.fast_domain, system.fast_bandwidth * shares[0], hops[0]),
-        Links(0.0, system.slow_bandwidth * shares[1], hops[1], system.nics),
+    if system.tiers is None:
+        return (
+            Links(system.fast_domain, system.fast_bandwidth * shares[0], hops[0]),
+            Links(0.0, system.slow_bandwidth * shares[1], hops[1], system.nics),
+        )
+    each = zip(system.tiers, (shares[0], *shares[1:] * 3), (hops[0], *hops[1:] * 3), strict=True)
+    return tuple(
+        Links(
+            tier.size,
+            tier.bandwidth * share * tier.health / tier.oversubscription,
+            value_or(tier.training_hop, hop),
+        )
+        for tier, share, hop in each
     )
 
 
 def network(system: System) -> "Network":
-    """Return a system's first and last links, at its own efficiencies: those of the study."""
+    """Return a system's fast and slow links, at its own efficiencies: those of the study.
+
+    Raises: InputError for a system with tiers, of which the study has no formula.
+    """
     from jaxroof.formulas.network import Network
 
+    if system.tiers is not None:
+        said = "the study knows fast and slow links alone; expected a system without a fabric"
+        raise refusal("system.tiers", f"{said}, or --estimator training")
     shares = (system.fast_efficiency, system.slow_efficiency)
-    first, *_, last = tiers(system, shares, (system.fast_latency, system.slow_latency))
-    return Network((first, last))
+    return Network(tiers(system, shares, (system.fast_latency, system.slow_latency)))

@@ -154,7 +154,8 @@ def _sensible(asked: dict[str, Any], where: str, lean: Any) -> Any:
 
     from jaxroof.analyses.training_plans import least_memory
 
-    domain = json.loads(lean.attrs["inputs"]).get("system.fast_domain")
+    given = json.loads(lean.attrs["inputs"])
+    domain = given.get("system.tiers.0.size", given.get("system.fast_domain"))
     rules = filter(None, (where, NO_OFFLOAD, domain and f"tp<={domain:.0f}"))
     some = least_memory(gpus=int(lean.gpus), where=",".join(rules), top=TOP, **asked)
     whole = {name: lean[name] for name in lean.data_vars if lean[name].dims == ()}

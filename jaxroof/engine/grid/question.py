@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from jaxroof.engine.grid.axes import (
     Axis,
     AxisValues,
+    check_orders,
     fill_from_axes,
     paths_of,
     read_axes,
@@ -69,7 +70,9 @@ def ask(
     found, recipe, axes, given = resolve(estimator, inputs, recipe, settings, axes, whole)
     found = checked(found)
     read = read_axes(found, axes, recipe, estimator.names, given)
-    return Question(estimator, fill_from_axes(found, read), recipe, read)
+    found = fill_from_axes(found, read)
+    check_orders(found, read)
+    return Question(estimator, found, recipe, read)
 
 
 def check_no_plan(estimator: Estimator, axes: AxisValues | None) -> None:

@@ -118,7 +118,7 @@ def interval(inputs: TrainingInputs, step_time: Number) -> Interval:
     chip, software, plan = chip_of(inputs), inputs.software, inputs.plan
     assert plan is not None
     gpus = plan.data * plan.tensor * plan.context * plan.pipeline
-    extent = inside(gpus, plan.tensor, inputs.model.sequence, inputs.system.fast_domain)
+    extent = inside(gpus, plan.tensor, inputs.model.sequence, inputs.system.innermost)
     measured = where(plan.offload_optimizer > 0.0, 0.0, extent)
     few_bits = larger(software.fp8, software.fp4)
     own = (chip.own_dense_16_bit, chip.own_dense_8_or_4_bit, chip.own_experts, 0.0, 0.0, 0.0)

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jaxroof import catalog
-from jaxroof.catalog.lookup import chip_name, with_chip
+from jaxroof.catalog.lookup import chip_name, device, training_system, with_chip
 from jaxroof.catalog.system import System
 from jaxroof.errors import InputError, NoAnswer, refusal, shown, unknown
 from jaxroof.estimator import Estimator
-from jaxroof.estimators.training.named_settings import KINDS, with_numbers
+from jaxroof.estimators.training.named_settings import KINDS, with_fabrics, with_numbers
 from jaxroof.settings import Named
 
 
@@ -69,8 +69,8 @@ def expand_settings(timed: bool) -> Callable[..., tuple[dict[str, Any], Tables]]
     """Return the function that replaces short names in settings and axes of a question.
 
     ``precision`` is a number format, ``chip`` another chip of the system: a name, a file or a
-    record; ``dispatcher`` and ``constants`` are names of the catalogue. ``timed`` says whether the
-    inputs have a software.
+    record; ``fabric`` is a network of the catalogue in place of the system's; ``dispatcher`` and
+    ``constants`` are names of the catalogue too. ``timed`` says whether the inputs have a software.
     """
 
     def expand(settings: dict[str, Any], tables: Tables, machine: Any) -> tuple[Any, Tables]:
@@ -81,6 +81,8 @@ def expand_settings(timed: bool) -> Callable[..., tuple[dict[str, Any], Tables]]
         }
         if timed:
             rest, tables = with_numbers(rest, tables)
+        rest, tables = with_fabrics(rest, tables, machine, training_system if timed else device)
+        machine = rest.get("system", machine)
         found, tables = _with_formats(rest, tables, machine, timed)
         if settings.get(CHIP) is None:
             return found, tables
