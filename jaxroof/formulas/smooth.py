@@ -1,5 +1,7 @@
 """Smooth maxima and minima of times: what overlaps takes a little longer than its longest part."""
 
+from collections.abc import Sequence
+
 from jaxroof.formulas.arithmetic import larger, sqrt, where
 from jaxroof.records import Number
 
@@ -26,6 +28,31 @@ def smooth_larger(a: Number, b: Number, doublings: int = SHARP) -> Number:
     for _ in range(doublings):
         power = power * power
     root = 1.0 + power
+    for _ in range(doublings):
+        root = sqrt(root)
+    return most * root
+
+
+def smooth_largest(values: Sequence[Number], doublings: int = SHARP) -> Number:
+    """Return a smooth maximum of any number of times.
+
+    t = m (sum of (x / m)^q)^(1 / q) with m the largest, 1e-30 s added to each
+
+    Source: docs/models/networks.md, sections 1 and 7.
+
+    >>> float(smooth_largest((1.0, 1.0, 1.0, 1.0))) == 4.0**0.25
+    True
+    """
+    values = [value + NOTHING for value in values]
+    most = values[0]
+    for value in values[1:]:
+        most = larger(most, value)
+    root: Number = 0.0
+    for value in values:
+        power = value / most
+        for _ in range(doublings):
+            power = power * power
+        root = root + power
     for _ in range(doublings):
         root = sqrt(root)
     return most * root
