@@ -30,9 +30,19 @@ ABOUT = {  # result: unit, meaning
     "protocol": ("", "Protocol that runs: low latency, or bulk"),
     "bound": ("", "What takes the time: latency, or the tier whose transfers do"),
     "candidate_time": ("s", "Time by each algorithm that exists here"),
+    "spread": ("1", "Share of the prediction within which nine in ten measured times lie"),
     "measured_time": ("s", "Measured time"),
     "measured_busbw": ("B/s", "Measured bus bandwidth"),
     "ratio": ("1", "Predicted over measured time"),
+}
+BANDS = (2.0**20, 2.0**26)  # between small, middle and large buffers [B]
+# nine in ten measured times lie within this share of the prediction, by band: of gathers,
+# scatters and reductions, and of exchanges; in one fast domain, and over several
+ERRORS = {
+    (False, False): (0.12, 0.30, 0.15),
+    (False, True): (0.37, 0.24, 0.39),
+    (True, False): (0.30, 0.30, 0.30),
+    (True, True): (0.40, 0.40, 0.40),
 }
 Name = tuple[Method, Protocol]
 
@@ -135,6 +145,7 @@ def _over_tiers(found: Machine, asked: Asked) -> xr.Dataset:
             "algorithm": ("size", np.array([m.value for m, _ in names])[runs]),
             "protocol": ("size", np.array([p.value for _, p in names])[runs]),
             "bound": ("size", np.where(time > 0.0, bounds[runs, at], "-")),
+            "spread": ("size", _spread(asked, bool(spread.outer))),
             "candidate_time": (("size", "candidate"), times.T),
         },
         {"size": _size(asked.sizes), "candidate": [_called(name) for name in names]},
@@ -196,6 +207,14 @@ def _why_not(method: Method, found: Machine, asked: Asked) -> str:
     }.get(method, f"needs a group inside one fast domain of {domain} accelerators")
 
 
+def _spread(asked: Asked, outer: bool) -> np.ndarray:
+    """Return how far measured times lie from predicted ones; NaN of what was never measured."""
+    if asked.op not in (*formulas.COPIED, Op.ALL_REDUCE, Op.ALL_TO_ALL):
+        return np.full(asked.sizes.shape, np.nan)
+    errors = np.array(ERRORS[outer, asked.op is Op.ALL_TO_ALL])
+    return errors[np.searchsorted(BANDS, asked.sizes, side="right")]
+
+
 def _bounds(op: Op, name: Name, lane: Lane, sizes: np.ndarray) -> np.ndarray:
     """Return what takes the time at every size: latency, or the tier whose transfers do."""
     tier = int(np.argmax([float(seconds) for seconds in lane.tiers]))
@@ -223,6 +242,7 @@ def _over_torus(found: Slice, op: str, sizes: np.ndarray) -> xr.Dataset:
             "algorithm": ("size", np.full(sizes.shape, "torus")),
             "protocol": ("size", np.full(sizes.shape, "-")),
             "bound": ("size", np.where(time > 0.0, bound, "-")),
+            "spread": ("size", np.full(sizes.shape, np.nan)),
         },
         {"size": _size(sizes)},
     )

@@ -8,11 +8,11 @@ import numpy as np
 
 from jaxroof import catalog
 from jaxroof.catalog import lookup as named
-from jaxroof.catalog.fabrics import check_sizes, fabric
-from jaxroof.catalog.system import NO_LIMIT
+from jaxroof.catalog.fabrics import fabric
+from jaxroof.catalog.system import NO_LIMIT, System
 from jaxroof.errors import listing, refusal, shown
 from jaxroof.formulas import collectives as formulas
-from jaxroof.records import Number, checked, quantity, record
+from jaxroof.records import Number, checked, quantity, record, units
 from jaxroof.settings import apply_settings
 
 RACK = 64  # accelerators from which a fast domain is a rack
@@ -63,23 +63,16 @@ def machine(name: str, settings: dict[str, Any], in_place: bool) -> Machine:
 
     Raises: InputError for an unknown name or field, and a machine without tiers.
     """
+    plain = _plain(name)
     changed = {path.removeprefix("system."): value for path, value in settings.items()}
-    plain = named.system(name)
-    if plain.tiers is None or plain.library is None:
-        if plain.link_bandwidth is not None:
-            said = "a torus; expected --slice and --axes, such as --slice 4x4x8 --axes 0,1"
-        else:
-            said = (
-                f"no tiers of links; expected a fabric such as {listing(_fabrics()[:3])}, or a file"
-            )
-        raise refusal("--system", f"{name}: {said}")
-    found = named.system(name, **changed) if changed else plain
-    check_sizes(found.tiers, "tiers")
-    judged, own = plain.tiers, plain.library
+    found = checked(apply_settings(plain, None, changed)[0])
+    judged: Any = plain.tiers
+    own: Any = plain.library
     preset = _preset(name)
     if preset is not None:
         judged, own = fabric(preset)
         judged = [dataclasses.replace(t, oversubscription=1.0, health=1.0) for t in judged]
+    tiers: Any = found.tiers
     judged = [
         dataclasses.replace(
             judge,
@@ -87,12 +80,27 @@ def machine(name: str, settings: dict[str, Any], in_place: bool) -> Machine:
             mesh=tier.mesh,
             reduction=judge.reduction if float(judge.reduction) else tier.reduction,
         )
-        for judge, tier in zip(judged, found.tiers, strict=True)
+        for judge, tier in zip(judged, tiers, strict=True)
     ]
-    libraries = [found.library, own]
+    libraries: list[Any] = [found.library, own]
     if in_place:
         libraries = [dataclasses.replace(one, copy=np.float64(0.0)) for one in libraries]
-    return Machine(found.tiers, libraries[0], (judged, libraries[1]))
+    return Machine(tiers, libraries[0], (judged, libraries[1]))
+
+
+def _plain(name: str) -> System:
+    """Return a machine with tiers, before any setting."""
+    if name in _fabrics():
+        tiers, library = fabric(name)
+        return System(tiers=tiers, library=library)
+    found: Any = named.system(name)
+    if found.tiers is None and found.link_bandwidth is not None:
+        said = "a torus; expected --slice and --axes, such as --slice 4x4x8 --axes 0,1"
+        raise refusal("--system", f"{name}: {said}")
+    if found.tiers is None:
+        said = f"no tiers of links; expected a fabric such as {listing(_fabrics()[:3])}, or a file"
+        raise refusal("--system", f"{name}: {said}")
+    return found
 
 
 def _fabrics() -> list[str]:
@@ -103,7 +111,7 @@ def _preset(name: str) -> str | None:
     """Return the fabric of a system: its own name, or what its entry or file says."""
     if name in _fabrics():
         return name
-    return catalog.entry("systems", name, []).get("fabric")
+    return catalog.entry("systems", name, units(System)).get("fabric")
 
 
 # ---- Tori ---------------------------------------------------------------------------------------
@@ -134,7 +142,7 @@ class Slice(NamedTuple):
     @property
     def devices(self) -> int:
         """Return the devices of the group."""
-        return int(np.prod([axis.length for axis in self.axes]))
+        return int(np.prod([float(axis.length) for axis in self.axes]))
 
     def time(self, op: str, sizes: np.ndarray) -> Any:
         """Return the seconds of an operation."""

@@ -29,8 +29,6 @@ PAT = 0.75  # share of the links' rate under PAT
 PAT_STEPS = 3.5  # steps of PAT that overlap
 OVERLAP_SLOWDOWN = 0.556  # slowdown of work by a message's kernels, while these send
 
-Four = tuple[Number, Number, Number, Number]
-
 
 class Op(enum.Enum):
     """What the ranks of a group do together."""
@@ -71,9 +69,9 @@ class Spread(NamedTuple):
     """How a group lies over the tiers."""
 
     members: Number  # g
-    here: Four  # n_k
-    below: Four  # p_k
-    above: Four  # above_k
+    here: tuple[Number, ...]  # n_k
+    below: tuple[Number, ...]  # p_k
+    above: tuple[Number, ...]  # above_k
 
     @property
     def used(self) -> tuple[Any, ...]:
@@ -327,14 +325,14 @@ class Lane(NamedTuple):
     copied: Number  # [s/B]
     capped: tuple[Any, ...]  # where the low-latency protocol caps a tier's rate
 
-    def sent(self, message: Number) -> Number:
+    def sent(self, message: Any) -> Any:
         """Return the seconds of the transfers alone."""
         slowest = self.tiers[0]
         for tier in self.tiers[1:]:
             slowest = larger(slowest, tier)
         return message * slowest
 
-    def time(self, message: Number) -> Number:
+    def time(self, message: Any) -> Any:
         """Return the seconds of the collective, 0 for an empty buffer."""
         time = self.start + self.sent(message) + message * self.copied
         return where(message > 0.0, time, 0.0)
@@ -500,8 +498,8 @@ def wrapped(sides: Sequence[Number], rule: Number) -> list[Number]:
 
 
 def torus_time(
-    op: str, axes: Sequence[Axis], message: Number, link: Number, base: Number, hop: Number
-) -> Number:
+    op: str, axes: Sequence[Axis], message: Any, link: Number, base: Number, hop: Number
+) -> Any:
     """Return the time of a collective over whole axes of a slice; ``link`` is W1, one way in use.
 
     gather, scatter: base + tau sum of (X / 2 if wrapped else X - 1) + V (1 - 1 / g) / (W1 ways)
@@ -519,7 +517,8 @@ def torus_time(
 
 
 def _torus_gather(axes: Sequence[Axis], devices: Number, sent: Number, hop: Number) -> Number:
-    steps, ways = 0.0, 0.0
+    steps: Number = 0.0
+    ways: Number = 0.0
     for axis in axes:
         there = where(axis.length > 1.0, 1.0, 0.0)
         steps = steps + where(axis.wraps > 0.0, axis.length / 2.0, axis.length - 1.0) * there
@@ -532,7 +531,8 @@ def _torus_reduce(axes: Sequence[Axis], devices: Number, sent: Number, hop: Numb
 
 
 def _torus_exchange(axes: Sequence[Axis], devices: Number, sent: Number, hop: Number) -> Number:
-    steps, slowest = 0.0, 0.0
+    steps: Number = 0.0
+    slowest: Number = 0.0
     for axis in axes:
         there = where(axis.length > 1.0, 1.0, 0.0)
         steps = steps + where(axis.wraps > 0.0, axis.length / 4.0, axis.length / 3.0) * there

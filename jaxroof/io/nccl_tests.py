@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 from jaxroof.errors import InputError, refusal, shown
 
 LARGEST = 256e6  # bytes of a file
-PREFIX = re.compile(r"^\s*(?:\[[^\]\s]*\d+,\d+\]<std\w+>:|\d+:(?=\s|$))")  # of mpirun, of srun -l
+PREFIX = re.compile(
+    r"^\s*(?:\[[^\]\s]*\d+,\d+\]<std\w+>:|\d+:(?=[\s#]|$))"
+)  # of mpirun, of srun -l
 START = re.compile(r"#\s*Collective test starting:\s*(\S+)")
 SETTINGS = re.compile(r"#\s*nThread\b")
 RANK = re.compile(r"#\s+Rank\s+(\d+)\b")
@@ -79,7 +81,8 @@ class _Reading:
     """One test while its lines are read."""
 
     def __init__(self, op: str = "") -> None:
-        self.op, self.ranks, self.dropped = op, [], 0
+        self.op, self.dropped = op, 0
+        self.ranks: list[int] = []
         self.names: list[str] = []
         self.points: list[Point] = []
 

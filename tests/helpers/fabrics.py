@@ -1,25 +1,15 @@
 """Golden rows of networks: their columns as tiers, libraries and groups."""
 
-import csv
-import functools
-import gzip
 import types
 from typing import Any
 
-from places import GOLDEN
+from golden_rows import networks as rows
 
-FOLDER = GOLDEN / "networks"
 TIER = ("size", "bandwidth", "efficiency", "oversubscription", "health")
 TIER += ("hop", "hop_low", "rate_low", "reduction", "mesh")
 LIBRARY = ("base", "base_net", "relay_low", "copy", "nvls_latency", "peer", "scatter", "pat_rank")
 Row = dict[str, str]
-
-
-@functools.cache
-def rows(name: str) -> list[Row]:
-    """Return the rows of a golden file."""
-    with gzip.open(FOLDER / f"{name}.csv.gz", "rt", newline="") as file:
-        return list(csv.DictReader(file))
+__all__ = ["machine", "preset", "rows", "sizes"]
 
 
 def machine(row: Row) -> tuple[tuple[Any, ...], Any]:

@@ -8,11 +8,11 @@ import xarray as xr
 
 from jaxroof.errors import listing
 from jaxroof.units import percent, seconds, size
-from jaxroof.views.text.layout import PlainTable, Shown, evenly
+from jaxroof.views.text.layout import PlainTable, Shown
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual
 
-BANDS = {"below 1 MiB": (0.0, 2.0**20), "1 to 64 MiB": (2.0**20, 2.0**26),
-         "64 MiB and more": (2.0**26, np.inf)}  # fmt: skip
+BANDS = {"below 1 MiB": (0.0, 2.0**20), "from 1 to 64 MiB": (2.0**20, 2.0**26),
+         "from 64 MiB on": (2.0**26, np.inf)}  # fmt: skip
 NEAR = (0.8, 1.25)  # ratios that need no words
 HALF = (0.4, 0.62)  # ratios of half the rails
 CLEAR = 0.05  # share of time below which another algorithm is not worth words
@@ -36,7 +36,8 @@ def time_sentence(data: xr.Dataset) -> str:
     if not float(last.time):
         return "Nothing is sent: the group has one member, or the buffer is empty."
     bound = str(last.bound.values)
-    words = "latency takes most of it" if bound == "latency" else f"{bound} binds"
+    words = f"{bound} binds"
+    words = {"latency": "latency takes most of it", "links": "the links bind"}.get(bound, words)
     said = f"{seconds(float(last.time))} at {bytes_of(float(last['size']))} by {_runs(last)}"
     return f"{said}: {float(last.busbw) / 1e9:.4g} GB/s of bus bandwidth; {words}."
 
@@ -47,11 +48,11 @@ def retuned_sentence(data: xr.Dataset) -> str:
         return ""
     least = data.candidate_time.min("candidate")
     share = (1.0 - least / data.time.where(data.time > 0.0)).fillna(0.0)
-    at = int(share.argmax())
+    at = int(np.argmax(share.values))
     if float(share[at]) < CLEAR:
         return ""
     point = data.isel(size=at)
-    name = str(data.candidate.values[int(point.candidate_time.argmin())])
+    name = str(data.candidate.values[int(np.argmin(point.candidate_time.values))])
     said = f"{name} takes {percent(float(share[at]))} less at {bytes_of(float(point['size']))}"
     return f"{said}, where {_runs(point)} runs; --mode best takes the least everywhere."
 
@@ -74,9 +75,10 @@ def size_table(data: xr.Dataset) -> PlainTable:
             Shown("ratio", lambda row: _ratio(row.ratio)),
         ]
     if "candidate" in data.dims and data.sizes["candidate"] > 1:
-        names = [str(name) for name in data.candidate.values]
-        for place, (name, soon) in enumerate(zip(names, evenly(len(names)), strict=True)):
-            columns.append(_candidate(place, name, soon + 1))
+        slow = data.candidate_time / data.candidate_time.min("candidate").where(data.time > 0.0)
+        order = np.argsort(slow.min("size").fillna(1.0).values, kind="stable").tolist()
+        for place, name in enumerate(data.candidate.values.tolist()):
+            columns.append(_candidate(place, name, 2 + order.index(place)))
     rows = [data.isel(size=place) for place in range(data.sizes["size"])]
     return PlainTable().add_rows(columns, rows)
 
@@ -107,7 +109,7 @@ def ratio_sentence(data: xr.Dataset) -> str:
 def advice(data: xr.Dataset) -> str:
     """Return what the ratios point at."""
     found = {name: median for name, (median, _) in ratios(data).items()}
-    small, large = found.get("below 1 MiB"), found.get("64 MiB and more")
+    small, large = found.get("below 1 MiB"), found.get("from 64 MiB on")
     every = [*found.values()]
     if all(HALF[0] <= one <= HALF[1] for one in every) and large is not None:
         return "All are near 0.5: look for half of the rails unused, or a wrong rate of the NICs."
