@@ -9,8 +9,9 @@ import numpy as np
 from jaxroof import catalog
 from jaxroof.catalog import lookup as named
 from jaxroof.catalog.fabrics import fabric
-from jaxroof.catalog.system import NO_LIMIT, System
+from jaxroof.catalog.system import System
 from jaxroof.errors import listing, refusal, shown
+from jaxroof.estimators.tpu_training import slices
 from jaxroof.formulas import collectives as formulas
 from jaxroof.records import Number, checked, quantity, record, units
 from jaxroof.settings import apply_settings
@@ -22,7 +23,6 @@ SICK = (
     "predicted so; --set tiers.1.health=0.5 says what a fabric has left."
 )
 LINK_SHARES = {"tpu-v6e": 0.59}  # of the peak of a torus link, where not that of all
-DEVICES = {"tpu-v7": 2.0}  # of a chip, that share its links
 
 
 class Machine(NamedTuple):
@@ -150,11 +150,6 @@ class Slice(NamedTuple):
         return formulas.torus_time(op, self.axes, sizes, rate, self.links.base, self.links.hop)
 
 
-FLAT = ((1, 1), (2, 2), (2, 4), (4, 4), (4, 8), (8, 8), (8, 16), (16, 16))
-SMALL = ((2, 2, 1), (2, 2, 2), (2, 2, 4), (2, 4, 4))
-CUBES = range(4, 32, 4)  # sides of larger slices
-
-
 def torus_slice(
     name: str,
     shape: str | None,
@@ -178,36 +173,40 @@ def torus_slice(
         )
     if shape is None:
         raise refusal("--slice", "missing; expected sides such as 4x4x8")
-    sides = _sides(shape, name, int(system.torus_axes), float(system.pod or NO_LIMIT))
+    chip = named.tpu_of(name)
+    sides = _sides(shape, name, chip, int(system.torus_axes))
     chosen = _axes(axes, len(sides))
     links = TorusLinks(
-        link_bandwidth=system.link_bandwidth / DEVICES.get(name, 1.0),
+        link_bandwidth=system.link_bandwidth / chip.devices,
         link_efficiency=LINK_SHARES.get(name, 0.894),
     )
     changed = {path.removeprefix("system."): value for path, value in settings.items()}
     links = checked(apply_settings(links, None, changed)[0])
-    rule = 4.0 if len(sides) == 3 else 16.0
-    wraps = formulas.wrapped([float(side) for side in sides], rule)
+    wraps = formulas.wrapped([float(side) for side in sides], float(chip.wrap))
     every = [formulas.Axis(float(s), float(w)) for s, w in zip(sides, wraps, strict=True)]
     around = [str(place) for place in chosen if every[place].wraps]
     words = f"Axes {listing(around)} wrap around." if around else "No axis wraps around."
     return Slice([every[place] for place in chosen], links, words)
 
 
-def _sides(text: str, name: str, axes: int, most: float) -> tuple[int, ...]:
+def _sides(text: str, name: str, chip: Any, axes: int) -> tuple[int, ...]:
     """Return the sides of a slice that a generation of chips has."""
+    sized = {shape: (*map(float, shape), 1.0) for shape in slices.SHAPES if len(shape) == axes}
+    known = [
+        shape
+        for shape, (x, y, z, *_) in sized.items()
+        if bool(slices.exists(chip, axes, slices.Sides(x, y, z, axes)))
+    ]
     parts = text.lower().split("x")
-    cubes = [(x, y, z) for x in CUBES for y in CUBES for z in CUBES if x <= y <= z]
-    shapes = [*FLAT] if axes == 2 else [*SMALL, *cubes]
     if not all(part.isdigit() and 0 < int(part) < 1e6 for part in parts):
-        raise refusal("--slice", f"expected sides such as {_typed(shapes[5])}, given {shown(text)}")
+        said = f"expected sides such as {slices.shape_word(known[4])}, given {shown(text)}"
+        raise refusal("--slice", said)
     sides = tuple(int(part) for part in parts)
-    known = {tuple(sorted(shape)) for shape in shapes if np.prod(shape) <= most}
-    if len(sides) != axes or tuple(sorted(sides)) not in known:
+    if tuple(sorted(sides)) not in {tuple(sorted(shape)) for shape in known}:
         volume = float(np.prod([float(side) for side in sides]))
         near = sorted(known, key=lambda one: abs(np.log(np.prod(one) / volume)))[:3]
-        said = f"{text}: no slice of {name}; the nearest: {listing([_typed(one) for one in near])}"
-        raise refusal("--slice", said)
+        words = listing([slices.shape_word(one) for one in near])
+        raise refusal("--slice", f"{text}: no slice of {name}; the nearest: {words}")
     return sides
 
 
@@ -225,7 +224,3 @@ def _axes(text: str | None, count: int) -> list[int]:
         if found.count(axis) > 1:
             raise refusal("--axes", f"{axis}: used twice; expected each axis once")
     return found
-
-
-def _typed(shape: Sequence[int]) -> str:
-    return "x".join(map(str, shape))
