@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -210,10 +211,15 @@ def chip(name: str | os.PathLike[str] | catalog.Table, **fields: Any) -> Chip:
     return _record(Chip, entry, name, fields)
 
 
+def _generations() -> dict[str, str]:
+    """Return the systems of the catalogue whose chip is known: system -> chip."""
+    entries = {name: catalog.describe("chips", name) for name in catalog.names("chips")}
+    return {one: name for name, written in entries.items() for one in written["systems"]}
+
+
 def known_chip(system: Any) -> str | None:
     """Return the name of the chip of a system, None where no run of it was measured."""
-    entries = {name: catalog.describe("chips", name) for name in catalog.names("chips")}
-    known = {one: name for name, written in entries.items() for one in written["systems"]}
+    known = _generations()
     if str(system) in catalog.names("fabrics") and str(system) not in known:
         system = catalog.describe("fabrics", str(system)).get("system", system)
     return known.get(str(system))
@@ -251,7 +257,7 @@ def chip_of(
     base = None if written is not None else catalog.base_of("systems", system)
     name = written if base is None else known_chip(base)
     name = known_chip(_called(system)) if name is None else name
-    near = nearest_chip(entry) if name is None else name
+    near = known_chip(nearest_system(system)) if name is None else name
     peaks = entry["peaks"]
     few = {f"{form}_flops": peaks[form] for form in ("fp8", "fp4") if form in peaks}
     if isinstance(near, str) and not catalog.is_file(near):  # a chip may lack what is sold with it
@@ -265,16 +271,29 @@ def chip_of(
     return chip(near, **few, **about)
 
 
-def nearest_chip(entry: Mapping[str, Any]) -> str:
-    """Return the measured generation nearest to a system: its vendor's, with its number formats.
+def nearest_system(name: str | os.PathLike[str] | catalog.Table) -> str:
+    """Return the system nearest to another whose chip is known, of its vendor where that is AMD.
 
-    >>> nearest_chip({"title": "NVIDIA RTX 4090", "peaks": {"bf16": 1.65e14, "fp8": 3.3e14}})
-    'hopper'
+    By the logarithms of matrix rate and memory bandwidth, then of the fast domain.
+
+    >>> nearest_system("h100-book"), nearest_system("rtx-4090")
+    ('h100-sxm', 'a100-40-sxm')
     """
-    peaks = entry["peaks"]
-    if "AMD" in entry["title"]:
-        return "cdna4" if "fp4" in peaks else "cdna3"
-    return "blackwell" if "fp4" in peaks else "hopper" if "fp8" in peaks else "ampere"
+    found = system(name)
+    amd = "AMD" in catalog.entry("systems", name, units(System))["title"]
+
+    def apart(other: System, *fields: str) -> float:
+        pairs = ((getattr(found, field), getattr(other, field)) for field in fields)
+        gaps = [math.log(float(a / b)) for a, b in pairs if a is not None]
+        return math.hypot(*gaps)
+
+    def distance(other: str) -> tuple[bool, float, float]:
+        known = system(other)
+        vendor = ("AMD" in catalog.describe("systems", other)["title"]) != amd
+        rates = apart(known, "matrix_flops", "hbm_bandwidth")
+        return vendor, rates, apart(known, "fast_domain")
+
+    return min(_generations(), key=distance)
 
 
 def nearest_words(system: Any) -> str:
@@ -284,7 +303,7 @@ def nearest_words(system: Any) -> str:
     entry = catalog.entry("systems", system, units(System))
     if "chip" in entry or known_chip(catalog.base_of("systems", system) or _called(system)):
         return ""
-    title = catalog.describe("chips", nearest_chip(entry))["title"]
+    title = catalog.describe("chips", _generations()[nearest_system(system)])["title"]
     said = f"No run on the chip of {_called(system)} was measured"
     return f"{said}: its constants are those of {title.split(':')[0]}, the nearest that was."
 

@@ -19,8 +19,16 @@ from tools.rows.steps import measured_step
 
 SYSTEMS = {"v4": "tpu-v4", "v5e": "tpu-v5e", "v5p": "tpu-v5p", "v6e": "tpu-v6e", "7x": "tpu-v7"}
 CUBES = {  # chips of a slice -> its shape, of generations with three axes
-    64: "4x4x4", 128: "4x4x8", 192: "4x4x12", 256: "4x8x8", 512: "8x8x8", 1024: "8x8x16",
-    1536: "8x12x16", 2048: "8x16x16", 4096: "16x16x16", 6144: "16x16x24",
+    64: "4x4x4",
+    128: "4x4x8",
+    192: "4x4x12",
+    256: "4x8x8",
+    512: "8x8x8",
+    1024: "8x8x16",
+    1536: "8x12x16",
+    2048: "8x16x16",
+    4096: "16x16x16",
+    6144: "16x16x24",
 }
 FLAT = {8: "2x4", 16: "4x4", 32: "4x8", 64: "8x8", 128: "8x16", 256: "16x16"}
 POD = 256  # chips of the largest flat slice
@@ -28,19 +36,30 @@ SIZED = {128.0: ("Llama", "Mistral", "Mixtral", "GPT-3", "DeepSeek", "Qwen3"), 6
 UNGATED = ("GPT-3", "MaxText 22B", "MaxText 52B")
 EXPERTS = {  # numbers that no column states
     "DeepSeek-V3": {
-        "expert_feedforward": 2048.0, "shared_feedforward": 2048.0, "first_dense_layers": 3.0,
-        "q_rank": 1536.0, "kv_rank": 512.0, "nope_size": 128.0, "value_size": 128.0,
+        "expert_feedforward": 2048.0,
+        "shared_feedforward": 2048.0,
+        "first_dense_layers": 3.0,
+        "q_rank": 1536.0,
+        "kv_rank": 512.0,
+        "nope_size": 128.0,
+        "value_size": 128.0,
     },
     "Llama 4 Scout": {"expert_feedforward": 8192.0, "shared_feedforward": 8192.0},
     "Llama 4 Maverick": {
-        "expert_feedforward": 8192.0, "shared_feedforward": 8192.0, "dense_layers": 24.0,
+        "expert_feedforward": 8192.0,
+        "shared_feedforward": 8192.0,
+        "dense_layers": 24.0,
         "feedforward": 16384.0,
     },
     "Gemma 4 26B": {"expert_feedforward": 704.0, "shared_feedforward": 2112.0},
 }
 FILLED = {  # shapes that a source leaves blank, of public configurations
     "Gemma 4 E4B": {
-        "layers": "42", "hidden": "2560", "heads": "8", "kv_heads": "2", "ffn": "10240",
+        "layers": "42",
+        "hidden": "2560",
+        "heads": "8",
+        "kv_heads": "2",
+        "ffn": "10240",
         "vocab": "262144",
     }
 }
@@ -161,15 +180,21 @@ def _model(row: Row) -> Settings:
     window, local = _of({**SMALL_WINDOWS, **WINDOWS}, name, (0.0, 0.0))
     routed = "moe_experts" in row.cells
     model: Settings = {
-        "layers": layers, "hidden": hidden, "feedforward": feedforward, "heads": heads,
-        "kv_heads": count(row, "kv_heads", heads), "head_size": size,
-        "vocabulary": count(row, "vocab"), "sequence": count(row, "seq"),
+        "layers": layers,
+        "hidden": hidden,
+        "feedforward": feedforward,
+        "heads": heads,
+        "kv_heads": count(row, "kv_heads", heads),
+        "head_size": size,
+        "vocabulary": count(row, "vocab"),
+        "sequence": count(row, "seq"),
         "experts": count(row, "moe_experts") if routed else 0.0,
         "active_experts": count(row, "moe_topk") if routed else 0.0,
         "expert_feedforward": feedforward if routed else 0.0,
         **dict.fromkeys(("shared_feedforward", "first_dense_layers", "q_rank", "kv_rank"), 0.0),
         **dict.fromkeys(("nope_size", "value_size"), 0.0),
-        "window": window, "windowed_layers": round(local * layers),
+        "window": window,
+        "windowed_layers": round(local * layers),
     }
     model |= _of(EXPERTS, name, {}) if routed else {}
     model["dense_layers"] = model.get("dense_layers", model["first_dense_layers"])
@@ -191,7 +216,8 @@ def _software(row: Row, model: Settings) -> Settings:
         "fp8": float(precision.startswith("FP8")),
         **{f"keep_{field}": value for field, value in keep._asdict().items()},
         "attention_block": min(block, model["sequence"]),
-        "capacity": 1.25 if drops else 1.0, "dropping": drops,
+        "capacity": 1.25 if drops else 1.0,
+        "dropping": drops,
     }
 
 

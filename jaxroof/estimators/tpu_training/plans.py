@@ -108,8 +108,6 @@ def reasons(_: Any) -> dict[str, str]:
 
 # ---- A plan of the user's -----------------------------------------------------------------------
 
-USUAL: Mapping[str, int] = {}
-
 
 def close(best: Any) -> float:
     """Return by which share of its step time others are too close to a plan to tell apart."""
@@ -121,6 +119,10 @@ def why_not(inputs: Any, _: Any, given: Mapping[str, int]) -> str:
     asked = rule_inputs(inputs)
     if given.get("slices", 1) > MOST_SLICES:
         return f"slices={given['slices']}: more than the {MOST_SLICES} of any measured run"
+    chips = math.prod(SHAPES[given["slice"]]) if "slice" in given else 1
+    if asked.gpus % chips:
+        shape = _said("slice", given["slice"])
+        return f"slice={shape}: {chips:,} chips, which do not divide {asked.gpus:,}"
     for rule in RULES:
         fields = reads(rule.holds)
         if {*fields} <= {*given} and not bool(rule.allows(asked, given)):
