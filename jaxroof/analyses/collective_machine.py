@@ -68,7 +68,7 @@ def machine(name: str, settings: dict[str, Any], in_place: bool) -> Machine:
     found = checked(apply_settings(plain, None, changed)[0])
     judged: Any = plain.tiers
     own: Any = plain.library
-    preset = _preset(name)
+    preset = preset_of(name)
     if preset is not None:
         judged, own = fabric(preset)
         judged = [dataclasses.replace(t, oversubscription=1.0, health=1.0) for t in judged]
@@ -107,7 +107,7 @@ def _fabrics() -> list[str]:
     return list(catalog.names("fabrics"))
 
 
-def _preset(name: str) -> str | None:
+def preset_of(name: str) -> str | None:
     """Return the fabric of a system: its own name, or what its entry or file says."""
     if name in _fabrics():
         return name

@@ -53,4 +53,5 @@ def command(system_name: str, sets: tuple[str, ...], output: str | None, **optio
 
     deliver.check_output(output)
     data = collective(system_name, settings=settings_of(sets), **options)
-    deliver.deliver(data, output, table=wide(data))
+    table = wide(data) if output is not None and output.endswith(".csv") else None
+    deliver.deliver(data, output, table=table)
