@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.catalog.chip import Chip
-from jaxroof.catalog.lookup import nearest_words
+from jaxroof.catalog.lookup import nearest_words, refuse_torus
 from jaxroof.engine.grid.question import Question, ask, long_names
 from jaxroof.engine.search.candidates import with_plans
 from jaxroof.engine.search.constraints import Constraint
@@ -172,9 +172,10 @@ def fastest_of(asked: SearchProblem, gpus: Any, top: int = 1, own: str | None = 
         raise NoLegalPlan(none_legal(machine.question, machine.refused))
     if not len(machine.fitting):
         why = f": {machine.why_none}" if machine.why_none else ""
+        least = "search --objective memory" if asked.estimator.name == TORUS else "fit"
         raise NoPlanFits(
             f"plan: none of {machine.plans.size:,} legal ones fits on {int(gpus):,} accelerators"
-            f"{why}; expected more of them, or see what needs least: jaxroof fit"
+            f"{why}; expected more of them, or see what needs least: jaxroof {least}"
         )
     data = machine.reports(machine.best(top)[0])
     best = data.isel(plan=0)
@@ -340,6 +341,8 @@ def least_memory(
     """
     named = {"model": model, "system": system}
     given = {**named, "global_batch": global_batch, **(settings or {}), **more}
+    if on_system(training, system) is not training:
+        refuse_torus(system)
     asked = plans_asked(stage_memory, given, where)
     data = least_memory_of(asked, gpus=gpus, most=most, top=top, own=own, progress=progress)
     return data.assign_attrs(names_of(**named))

@@ -251,6 +251,7 @@ def chip_of(
     (0.728, 5000000000000000.0)
     """
     entry = catalog.entry("systems", system, units(System))
+    refuse_torus(system)
     written = entry.get("chip") if own is None else own
     if isinstance(written, Mapping):
         written = catalog.Table(f"{_called(system)}: chip", written)
@@ -318,7 +319,7 @@ def tpu_of(system: str | os.PathLike[str] | catalog.Table) -> TpuChip:
     """
     entry = catalog.entry("systems", system, units(System))
     if "torus_axes" not in entry or "link_bandwidth" not in entry:
-        said = "no torus of TPUs, which MaxText's step is of; expected a system such as tpu-v5p"
+        said = "no torus of TPUs, so ask it apart from them: its software is not MaxText"
         raise NoAnswer(f"{_called(system)}: {said}")
     known = {one: name for name in catalog.names("tpus") for one in _tpu(name)["systems"]}
     own = known.get(str(catalog.base_of("systems", system)))
@@ -342,6 +343,16 @@ def is_torus(system: Any) -> bool:
         return system.tpu is not None
     written = catalog.describe("systems", system)
     return {"torus_axes", "link_bandwidth"} <= {*written}
+
+
+def refuse_torus(system: Any) -> None:
+    """Check that a question of Megatron's step is of no torus of TPUs.
+
+    Raises: NoAnswer.
+    """
+    if not isinstance(system, System) and is_torus(system):
+        said = "a torus of TPUs, whose step is MaxText's; expected search, explain, pareto, fit"
+        raise NoAnswer(f"{_called(system)}: {said} --gpus, or compare of such systems alone")
 
 
 def tpu_system(name: str | os.PathLike[str] | catalog.Table, **fields: Any) -> System:

@@ -119,6 +119,8 @@ def _any(asked: dict[str, Any], where: str, size: int | None, output: str | None
     from jaxroof.cli import deliver
     from jaxroof.cli.progress import progress_bar
     from jaxroof.errors import NoAnswer
+    from jaxroof.estimators import on_system
+    from jaxroof.estimators.training.step import training
     from jaxroof.views.text.fastest_plans import answer_of_fit
 
     def fastest(size: int) -> Any:
@@ -126,6 +128,8 @@ def _any(asked: dict[str, Any], where: str, size: int | None, output: str | None
         try:
             return fastest_plans(gpus=size, where=where, top=TOP, **asked)
         except (NoAnswer, NoPlanFits):
+            if on_system(training, asked["system"]) is not training:
+                raise
             return None
 
     with progress_bar() as progress:

@@ -122,21 +122,17 @@ def _training(
 ) -> int:
     """Print the fastest plans of today's training on each of some numbers of accelerators.
 
-    By memory where that is the objective, where no run of the chip was measured, and where no plan
-    fits. Return 1 if no plan fits, and where a step time is asked for that there is not.
+    By memory where that is the objective, and where no plan fits. Return 1 if no plan fits.
     """
     import json
 
     from jaxroof.analyses.legal_plans import of_sizes
     from jaxroof.analyses.training_plans import NoPlanFits, better_batch, fastest_plans
     from jaxroof.catalog.launch_options import launchers
-    from jaxroof.catalog.lookup import chip_of, system
-    from jaxroof.cli import deliver
+    from jaxroof.catalog.lookup import system
     from jaxroof.cli.progress import working
     from jaxroof.cli.question import launched
-    from jaxroof.errors import NoAnswer
     from jaxroof.estimators import TORUS
-    from jaxroof.views.text.said import usual
 
     torus = asked.of.name == TORUS
     if objective not in (None, *TIME, *MEMORY):
@@ -154,14 +150,6 @@ def _training(
     if objective in MEMORY:
         return _leanest(asked, question, top, mine, output)
     system(asked.system_name)  # an unknown name is refused as such
-    try:
-        None if torus else chip_of(asked.system_name)
-    except NoAnswer as error:
-        if objective is not None:
-            raise
-        deliver.say_all(usual(f"{error}.", "By memory instead:"))
-        _leanest(asked, _of_memory(question), top, mine, output)
-        return 1
 
     def fastest(size: int) -> Any:
         return fastest_plans(gpus=size, top=top, own=mine, **question)

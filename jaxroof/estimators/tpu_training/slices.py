@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from jaxroof.catalog.tpu import TpuChip
 from jaxroof.formulas.arithmetic import larger, where
+from jaxroof.formulas.collectives import wrapped
 from jaxroof.records import Number
 
 AXES = ("none", "x", "y", "xy", "z", "xz", "yz", "xyz")  # the bits of a place: x, y, z
@@ -81,13 +82,11 @@ class Ways(NamedTuple):
 
 def links(chip: TpuChip, shape: Sides) -> tuple[Number, Number, Number]:
     """Return the links one way of each axis of a slice: two where it wraps, none of length 1."""
-    whole = (shape.x % 4 == 0) & (shape.y % 4 == 0) & (shape.z % 4 == 0)
-
-    def of(side: Number) -> Number:
-        wraps = where(chip.wrap > 8.0, where(side == 16, 1.0, 0.0), where(whole, 1.0, 0.0))
-        return where(side > 1.5, 1.0 + wraps, 0.0)
-
-    return of(shape.x), of(shape.y), of(shape.z)
+    joined = wrapped(shape[:3], chip.wrap)
+    x, y, z = (
+        where(side > 1.5, 1.0 + wraps, 0.0) for side, wraps in zip(shape, joined, strict=False)
+    )
+    return x, y, z
 
 
 def ways(chip: TpuChip, shape: Sides, degrees: Sequence[Number], axes: Sequence[Number]) -> Ways:
