@@ -10,12 +10,12 @@ from jaxroof.cli import completion
 from jaxroof.cli.printing import page_width, print_entries, print_wrapped
 
 STUDIES = re.compile(  # systems that one study describes: variants of chips, behind --all
-    r".*-(book|sheet|unfused|flat|next|real|[ab]|sxm5.*|pod.*|nvs4|nvs64)|tpu-v[47]|a100-nvs8"
+    r".*-(book|sheet|unfused|flat|next|real|[ab]|sxm5.*|pod.*|nvs4|nvs64)|tpu-v3|a100-nvs8"
 )
 OF = "; of --estimator published"  # what the models of the study are asked with
 NAME = 18  # characters of the longest name
 EXAMPLES = 4  # names shown per kind in the list of all kinds
-COLUMNS = {"TFLOP/s": 7, "GB": 4, "GB/s": 8, "domain": 6}  # of the list, and how wide each is
+COLUMNS = {"TFLOP/s": 7, "GB": 5, "GB/s": 7, "domain": 6}  # of the list, and how wide each is
 NARROW = (("domain",), ("GB/s", "domain"), ("GB", "GB/s", "domain"))  # left out one after another
 NOTES = (
     "TFLOP/s: matrix products; GB: memory by its label (a training step fills what the device "
@@ -139,7 +139,7 @@ def _row(name: str) -> dict[str, str]:
     return {
         "system": name,
         "TFLOP/s": _in(1e12, written["matrix_flops"], "FLOP/s"),
-        "GB": _in(1e9, written.get("hbm_capacity"), "B"),
+        "GB": _in(1e9, written.get("hbm_capacity"), "B", 4),
         "GB/s": _in(1e9, written["hbm_bandwidth"], "B/s"),
         "domain": _in(1.0, written.get("fast_domain"), "1"),
         "answers": ", ".join(answers(name)),
@@ -151,8 +151,8 @@ def _line(row: Mapping[str, str], shown: Sequence[str]) -> str:
     return "  ".join([f"{row['system']:<16}", *numbers, row["answers"]])
 
 
-def _in(unit: float, written: Any, si: str) -> str:
+def _in(unit: float, written: Any, si: str, digits: int = 7) -> str:
     """Return a number as written, converted to a larger unit; a dash if there is none."""
     from jaxroof.units import parse
 
-    return "-" if written is None else f"{parse(written, si) / unit:.7g}"
+    return "-" if written is None else f"{parse(written, si) / unit:.{digits}g}"
