@@ -17,9 +17,9 @@ RULES: dict[Any, tuple[Callable[..., Any], ...]] = {  # the slope of f with each
     np.subtract: (_same, lambda f, a, b: -1.0),
     np.multiply: (lambda f, a, b: b, lambda f, a, b: a),
     np.divide: (lambda f, a, b: 1.0 / b, lambda f, a, b: -f / b),
-    np.power: (
-        lambda f, a, b: b * np.power(a, b - 1.0),
-        lambda f, a, b: f * np.log(a),
+    np.power: (  # of 0 too
+        lambda f, a, b: b * np.power(a, np.where(b == 0.0, 1.0, b - 1.0)),
+        lambda f, a, b: f * np.log(np.where(a == 0.0, 1.0, a)),
     ),
     np.remainder: (_same, lambda f, a, b: -np.floor(a / b)),
     np.floor_divide: (lambda f, a, b: 0.0, lambda f, a, b: 0.0),

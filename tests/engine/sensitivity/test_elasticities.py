@@ -12,9 +12,12 @@ from estimator_laws import Law, example, laws, smooth
 from refusals import refused
 
 import jaxroof as jr
+from jaxroof.engine.grid.question import ask
 from jaxroof.engine.sensitivity.derivatives import one_sided_slopes, slopes
+from jaxroof.engine.sensitivity.elasticities import at_plan
 from jaxroof.errors import InputError
 from jaxroof.estimator import Candidates, Estimator
+from jaxroof.estimators.training.step import training
 from jaxroof.records import checked, field_at, get_at, leaves, replace_at
 from jaxroof.structure import results
 
@@ -440,3 +443,12 @@ def test_a_plan_of_ones_own_is_not_searched() -> None:
     with pytest.raises(InputError, match="of a search"):
         jr.elasticities(jr.published, own, where="tensor=8")
     assert field_at(own, "plan.tensor").metadata["whole"]
+
+
+@pytest.mark.parametrize("model", ["llama3-8b", "deepseek-v3"])
+def test_a_step_has_a_slope_with_every_number_where_parts_are_absent(model: str) -> None:
+    given = {"system": "gb200-nvl72", "gpus": 64, "global_batch": 128, "plan.data": 64}
+    _, inputs, recipe, _ = ask(training, settings={"model": model, **given})
+    every = tuple(path for path, _, _ in leaves(inputs))
+    data = at_plan(training, inputs, recipe, every, "step_time")
+    assert np.isfinite(data.elasticity.values).all()
