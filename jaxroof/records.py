@@ -138,6 +138,16 @@ def with_members(tree: Any, changed: Mapping[str, Any]) -> Any:
     return dataclasses.replace(tree, **changed)
 
 
+def last_name(path: str) -> str:
+    """Return the last part of a path; of a member of a tuple with the tuple's name and its place.
+
+    >>> last_name("system.hbm_bandwidth"), last_name("system.tiers.1.size")
+    ('hbm_bandwidth', 'tiers.1.size')
+    """
+    parts = path.split(".")
+    return ".".join(parts[-3:] if parts[-2:-1] and parts[-2].isdigit() else parts[-1:])
+
+
 def get_at(tree: Any, path: str) -> Any:
     """Return the leaf or record at a dotted path; members of a tuple are counted from 0."""
     for name in path.split("."):

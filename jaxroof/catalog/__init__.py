@@ -269,7 +269,10 @@ def _by_name(kind: str, name: str, where: str) -> dict[str, Any]:
     if name in published:
         return copy.deepcopy(published[name])
     fabrics = _published("fabrics") if kind == "systems" else {}
-    if "system" in fabrics.get(name, {}):  # its usual system, with its network
+    if name in fabrics and "system" not in fabrics[name]:
+        said = f"a fabric whose system is not here; expected a system, and fabric={name} beside it"
+        raise refusal(where or name, said)
+    if name in fabrics:  # its usual system, with its network
         about = {key: fabrics[name][key] for key in ("title", "source")}
         return _by_name(kind, fabrics[name]["system"], where) | about | {"fabric": name}
     # The bare name of a system with variants, or an unknown variant: the error lists the variants.

@@ -9,7 +9,7 @@ from typing import Any
 
 from jaxroof import catalog
 from jaxroof.catalog.system import NO_LIMIT, Library, System, Tier, Tiers
-from jaxroof.errors import refusal, shown, unknown
+from jaxroof.errors import errors_in, refusal, shown, unknown
 from jaxroof.records import checked, value_or
 from jaxroof.settings import apply_settings
 
@@ -62,21 +62,29 @@ def with_fabric(
     >>> [float(tier.size) for tier in found.tiers], float(found.tiers[2].oversubscription)
     ([8.0, 256.0, 1000000000000000.0, 1000000000000000.0], 2.0)
     """
-    base, own = fabric(name) if name is not None else (None, Library())
-    own = apply_settings(own, None, dict(library or {}))[0]
-    called = f"{where}: tiers" if where else "tiers"
-    if not isinstance(tiers, list | tuple) or not len(tiers) <= TIERS:
-        raise refusal(called, f"expected 1 to 4 tables [[tiers]], given {shown(tiers)}")
-    made: list[Tier] = []
-    for place, written in enumerate(tiers):
-        start = base[place] if base is not None else _plain(system, place)
-        if base is None and place == len(tiers) - 1 and place:
+    with errors_in(where):
+        base, own = fabric(name) if name is not None else ((), Library())
+        with errors_in("library"):
+            own = checked(apply_settings(own, None, dict(library or {}))[0])
+        if not isinstance(tiers, list | tuple) or len(tiers) > TIERS:
+            raise refusal("tiers", f"expected 1 to 4 tables [[tiers]], given {shown(tiers)}")
+        made = [_tier(system, base, place, tiers) for place in range(len(tiers))]
+        return dataclasses.replace(system, tiers=_whole([*made, *base[len(made) :]]), library=own)
+
+
+def _tier(system: System, base: Sequence[Tier], place: int, tiers: Sequence[Any]) -> Tier:
+    """Return a tier of a file: that of the fabric, or of the system's links, with its changes."""
+    written, where = tiers[place], f"tiers.{place}"
+    if not isinstance(written, Mapping):
+        raise refusal(where, f"expected a table [[tiers]], given {shown(written)}")
+    start = base[place] if base else _plain(system, place)
+    if not base and place:
+        if place == len(tiers) - 1:
             start = dataclasses.replace(start, size=NO_LIMIT)
-        elif base is None and place and "size" not in written:
-            raise refusal(f"{called}.{place}.size", "missing; expected accelerators of one domain")
-        made.append(apply_settings(start, None, dict(written))[0])
-    made = [*made, *(base[len(made) :] if base is not None else ())]
-    return dataclasses.replace(system, tiers=_whole(made), library=checked(own))
+        elif "size" not in written:
+            raise refusal(f"{where}.size", "missing; expected accelerators of one domain")
+    with errors_in(where):
+        return checked(apply_settings(start, None, dict(written))[0])
 
 
 def _whole(tiers: Sequence[Tier]) -> Tiers:
@@ -92,10 +100,13 @@ def _network(place: int, bandwidth: float) -> dict[str, Any]:
 
 def _plain(system: System, place: int) -> Tier:
     """Return a tier of a system by its fast links, or by its network."""
+    none: Any = None  # said to be missing where a question needs it
     size = value_or(system.fast_domain, NO_LIMIT)
     if place == 0:
-        fast = value_or(system.fast_bandwidth, 1.0)
-        return Tier(size=size, bandwidth=fast, efficiency=system.fast_efficiency, **FAST)
-    rate = value_or(system.slow_bandwidth, 1.0) * system.nics
-    share = system.slow_efficiency
-    return Tier(size=size, bandwidth=rate, efficiency=share, **_network(place - 1, rate))
+        fast, share = system.fast_bandwidth, system.fast_efficiency
+        return Tier(size=size, bandwidth=fast, efficiency=share, **FAST)
+    slow, share = system.slow_bandwidth, system.slow_efficiency
+    rate = none if slow is None else slow * system.nics
+    return Tier(
+        size=size, bandwidth=rate, efficiency=share, **_network(place - 1, value_or(rate, 1e15))
+    )

@@ -159,7 +159,11 @@ class System:
     on_chip_bandwidth: Number = _open("B/s", "Bandwidth of the memory on the chip.")
     chip: Chip | None = None
     tiers: Tiers | None = dataclasses.field(
-        default=None, metadata={"expected": "; expected a fabric too, such as fabric=dgx-h100-pod"}
+        default=None,
+        metadata={
+            "expected": "; expected a fabric too, such as fabric=dgx-h100-pod",
+            "resources": {"slow_links": ("fast_links", "tier_1", "tier_2", "tier_3")},
+        },
     )
     library: Library | None = None
     tpu: TpuChip | None = None

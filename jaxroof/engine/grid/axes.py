@@ -16,6 +16,7 @@ from jaxroof.records import (
     field_at,
     get_at,
     is_quantity,
+    last_name,
     leaves,
     members,
     replace_at,
@@ -218,7 +219,7 @@ def _axis(key: str, values: Any, given: _Given) -> Axis:
 def _one_path(key: str, values: Any, given: _Given) -> Axis:
     """Return an axis over the values of one path: numbers, choices, or records by name."""
     inputs, recipe, names, own, made = given
-    name = key.rpartition(".")[2]
+    name = last_name(key)
     if isinstance(values, Named):
         columns = {p: number_column(inputs, p, v, names) for p, v in values.columns.items()}
         return Axis(name, columns, {key: values.labels}, asked=(key,))

@@ -37,7 +37,7 @@ ROWS = 0.005  # smallest share of the step for which an operation has its own ro
 SWITCH = "switch_"
 NEAR = 3  # capacity steps shown on either side
 LITTLE = 5e-5  # shares of the step below this are reported as none
-LINKS = ("NVLink", "the network")
+LINKS = ("NVLink", "the network", "tier ")
 
 
 def answer(data: xr.Dataset, page: Page = REPORT) -> Iterator[Said]:
@@ -94,7 +94,7 @@ def _binds(found: Explanation, known: Resources) -> str:
 
 
 def _bandwidth(resource: str) -> str:
-    return f"{resource.removeprefix('the ')} bandwidth" if resource in LINKS else resource
+    return f"{resource.removeprefix('the ')} bandwidth" if resource.startswith(LINKS) else resource
 
 
 def _grows(limit: str, known: Resources) -> bool:
