@@ -16,7 +16,7 @@ from jaxroof.units import parse
 
 MODELS = "architectures"  # the kind of the catalogue's models
 PRECISIONS = ("bf16", "fp8", "mxfp8", "nvfp4")
-TABS = ("plans", "time", "memory", "binds", "map", "schedule", "compare", "share")
+TABS = ("plans", "time", "memory", "binds", "map", "schedule", "collective", "compare", "share")
 OWN = ""  # the schedule that the best plan has
 SCHEDULES = ("1f1b", "interleaved", "zb-h1", "dualpipe")
 CHOICE = "choice."  # before the name of a structural choice in a link

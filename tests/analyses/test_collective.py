@@ -285,3 +285,14 @@ def test_a_stride_that_does_not_divide_is_said():
 def test_sizes_end_where_they_are_told_to():
     assert len(read_sizes("1KiB:8GiB:2")) == 24
     assert read_sizes("1:10:3").tolist() == [1.0, 3.0, 9.0]
+
+
+def test_the_page_has_the_rates_of_tori():
+    """Links a chip of an all-to-all over a whole slice, plain and twisted: ten numbers."""
+    page = (ROOT / "docs" / "collectives.md").read_text(encoding="utf-8")
+    for row in fabrics.rows("torus_twist"):
+        cells = next(line for line in page.splitlines() if line.startswith(f"| {row['shape']} |"))
+        column = 3 if float(row["twisted"]) else 2
+        assert float(cells.split("|")[column]) == pytest.approx(
+            float(row["out_rate_in_links"]), abs=5e-4
+        )
