@@ -19,7 +19,9 @@ from jaxroof.estimators.training.step import training
 from jaxroof.records import leaves
 from jaxroof.settings import choices_of
 from jaxroof.units import parse, show
+from jaxroof.views.parameter_words import TIER
 from jaxroof.views.parameter_words import WORDS as SHARED
+from jaxroof.views.parameter_words import words_of as words_of_field
 
 SHOWN = {  # fields of a state that choose what is shown, not what is asked
     name: getattr(START, name) for name in ("mine", "other", "across", "up", "schedule", "tab")
@@ -66,10 +68,16 @@ def _settings(state: State) -> dict[str, Any]:
 
 
 def numbers(found: SearchProblem) -> dict[str, tuple[float, Any]]:
-    """Return every number of the inputs that is there, with the metadata of its field."""
+    """Return every number of the inputs that is there, with the metadata of its field.
+
+    Those of two links are left out where a system has tiers.
+    """
     told = leaves(dataclasses.replace(found.inputs, plan=None))
+    unread = UNREAD if found.inputs.system.tiers is not None else ()
     return {
-        path: (float(value), field.metadata) for path, field, value in told if value is not None
+        path: (float(value), field.metadata)
+        for path, field, value in told
+        if value is not None and not path.startswith(unread)
     }
 
 
@@ -125,7 +133,11 @@ MAIN = (  # numbers that always have a slider, where the system has them
     "system.fast_domain",
     "system.fast_bandwidth",
     "system.slow_bandwidth",
+    *(f"system.tiers.{k}.{name}" for k in (0, 1, 2) for name in ("size", "bandwidth")),
+    "system.tiers.1.oversubscription",
+    "system.tiers.2.oversubscription",
 )
+UNREAD = ("system.fast_", "system.slow_", "system.nics", "system.library.")  # beside tiers
 MAPPED = ("gpus", "global_batch", *MAIN, "system.nics", SEQUENCE)
 MOVED = ("system.", "software.", "shared.", SEQUENCE, TOKENS)  # that a slider may move
 SIZES = {path: WHOLE[name] for name, path in PATHS.items()}
@@ -183,6 +195,8 @@ def words_of(path: str) -> str:
     ('NVLink bandwidth', 'software year')
     """
     leaf = path.removeprefix("system.")
+    if TIER.search(leaf):
+        return words_of_field(leaf)
     return WORDS.get(path) or SHARED.get(leaf) or leaf.replace(".", " ").replace("_", " ")
 
 
@@ -219,6 +233,7 @@ def stops(path: str, value: float, about: Mapping[str, Any]) -> tuple[float, ...
     most = about["most"]
     if about["whole"]:
         found = sorted({max(1.0, round(v)) for v in found})
+    found = [max(v, float(about.get("least") or 0.0)) for v in found]
     return tuple(dict.fromkeys(v if most is None else min(v, float(most)) for v in found))
 
 

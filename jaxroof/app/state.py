@@ -105,7 +105,7 @@ def checked(state: State) -> State:
     own = state.own_model is not None
     named = [] if own else [("model", catalog.canonical(MODELS, state.model), MODELS)]
     for field, name, kind in (*named, *((f, getattr(state, f), "systems") for f in SYSTEMS)):
-        if name not in (known := catalog.names(kind)):
+        if name not in (known := catalog.machines() if kind == "systems" else catalog.names(kind)):
             raise unknown(field, name, field, known)
     for name, most in WHOLE.items():
         value = getattr(state, name)

@@ -66,6 +66,14 @@ def names(kind: str) -> tuple[str, ...]:
     return tuple(_published(kind))
 
 
+def machines() -> tuple[str, ...]:
+    """Return the names that a system may be asked for by: systems, and fabrics that have one."""
+    fabrics = _published("fabrics")
+    return tuple(
+        dict.fromkeys([*_published("systems"), *(n for n in fabrics if "system" in fabrics[n])])
+    )
+
+
 def describe(kind: str, name: str | os.PathLike[str]) -> dict[str, Any]:
     """Return an entry as written: strings with their units, title, source, notes.
 

@@ -4,6 +4,7 @@ An entry of the catalogue lists the numbers that its name stands for.
 Source: docs/models/layers_2026.md, sections 7 and 8; docs/models/networks.md, section 8.
 """
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -81,6 +82,7 @@ def with_fabrics(
 
     Raises: InputError for an unknown name, one beside several systems, or given twice.
     """
+    settings, tables = _alike(settings, tables, read)
     asked, rest = settings.get(FABRIC), {k: v for k, v in settings.items() if k != FABRIC}
     axis = next((axis for axis, table in tables.items() if FABRIC in table), None)
     if asked is None and axis is None:
@@ -96,3 +98,29 @@ def with_fabrics(
     moved = {key: value for key, value in tables[axis].items() if key != FABRIC}
     moved["system"] = {name: with_fabric(plain, name) for name in names}
     return {**rest, "system": moved["system"][names[0]]}, {**tables, axis: moved}
+
+
+def _alike(
+    settings: Mapping[str, Any], tables: Tables, read: Callable[[Any], System]
+) -> tuple[Mapping[str, Any], Tables]:
+    """Return settings and axes in which systems beside others on tiers have their two as tiers."""
+    for axis, table in tables.items():
+        given = table.get("system", ())
+        every = dict(given) if isinstance(given, Mapping) else {str(one): one for one in given}
+        on_tiers = [_on_tiers(one) for one in every.values()]
+        if any(on_tiers) and not all(on_tiers):
+            found = {k: one if isinstance(one, System) else read(one) for k, one in every.items()}
+            found = {
+                k: one if one.tiers is not None else with_fabric(one, None, [{}, {}])
+                for k, one in found.items()
+            }
+            settings = {**settings, "system": next(iter(found.values()))}
+            tables = {**tables, axis: {**table, "system": found}}
+    return settings, tables
+
+
+def _on_tiers(system: Any) -> bool:
+    """Return whether a system has tiers: a record, or a name of the catalogue or a file."""
+    if isinstance(system, str | os.PathLike | catalog.Table):
+        return bool({"fabric", "tiers"} & {*catalog.describe("systems", system)})  # type: ignore[arg-type]
+    return isinstance(system, System) and system.tiers is not None

@@ -88,7 +88,10 @@ def test_a_fabric_is_a_setting_and_an_axis():
     given = {**DENSE, "system": "h100-nvs8", "global_batch": 1024}
     every = jr.tabulate("training", given, axes={"fabric": ["dgx-h100-pod", TAPER]})
     assert float(every.step_time[1]) == one
-    for axes in ({"system": ["h100-nvs8", TAPER]}, {"fabric": []}, {"fabric": ["taper"]}):
+    mixed = jr.tabulate("training", given, axes={"system": ["h100-nvs8", TAPER]})
+    expected = [step_time(DENSE, "h100-nvs8"), one]  # the first has its two links as tiers
+    assert mixed.step_time.values == pytest.approx(expected, rel=1e-12)
+    for axes in ({"fabric": []}, {"fabric": ["taper"]}):
         with pytest.raises(jr.InputError):
             jr.tabulate("training", given, axes=axes)
 
