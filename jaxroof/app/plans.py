@@ -11,7 +11,7 @@ from jaxroof.app.state import State
 from jaxroof.units import days as days_words
 from jaxroof.units import percent, seconds, size
 from jaxroof.views.text import fastest_plans as words
-from jaxroof.views.text.interval import HIGH, LOW, TRILLION
+from jaxroof.views.text.interval import HIGH, LOW, TRILLION, accelerator
 from jaxroof.views.text.interval import PATHS as TOKENS
 from jaxroof.views.text.margin import margin_of
 from jaxroof.views.text.plan import plan_sentence, stages_sentence, used_fields, usual_words
@@ -66,11 +66,11 @@ def figures_of_merit(data: xr.Dataset) -> list[tuple[str, str, str]]:
         (
             "MFU",
             percent(float(best.mfu), 1),
-            f"{float(best.tokens_per_second):,.0f} tokens/s a GPU",
+            f"{float(best.tokens_per_second):,.0f} tokens/s a {accelerator(data)}",
         ),
         ("Memory", size(need, "B"), full),
         ("Training", f"{days_words(days)} days", whole),
-        ("GPU-hours", f"{hours:,.0f}", whole),
+        (f"{accelerator(data)}-hours", f"{hours:,.0f}", whole),
     ]
 
 

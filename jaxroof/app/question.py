@@ -12,9 +12,10 @@ from jaxroof import catalog
 from jaxroof.analyses.training_plans import plans_asked
 from jaxroof.app.state import PATHS, START, WHOLE, State, Upload, checked, ungrouped, whole_number
 from jaxroof.catalog import huggingface
-from jaxroof.catalog.lookup import architecture_with_choices, training_system
+from jaxroof.catalog.lookup import architecture_with_choices
 from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.errors import refusal, unknown
+from jaxroof.estimators import on_system
 from jaxroof.estimators.training.step import training
 from jaxroof.records import leaves
 from jaxroof.settings import choices_of
@@ -42,12 +43,21 @@ def asked(state: State) -> SearchProblem:
 @functools.lru_cache(maxsize=64)
 def _asked(state: State) -> SearchProblem:
     model = model_of(state.own_model) if state.own_model else state.model
-    machine = training_system(table_of(state.own_system)) if state.own_system else state.system
+    own = table_of(state.own_system) if state.own_system else None
+    of = on_system(training, own or state.system)
+    machine = state.system if own is None else of.names["system"](own)
     precision = {"precision": state.precision} if state.precision != START.precision else {}
     named = {"model": model, "system": machine, "global_batch": float(state.batch)}
-    found = plans_asked(training, {**named, **_settings(state), **precision}, state.where)
+    found = plans_asked(of, {**named, **_settings(state), **precision}, state.where)
     inputs = dataclasses.replace(found.inputs, gpus=np.float64(state.gpus))
     return dataclasses.replace(found, inputs=inputs)
+
+
+def check_stages(found: SearchProblem) -> None:
+    """Check that a step has pipeline stages, of which a tab says more."""
+    assert found.estimator.plan is not None
+    if "pipeline" not in found.estimator.plan_fields:
+        raise refusal("system", "a torus of TPUs, whose step has no stages; expected another tab")
 
 
 def unchanged(state: State) -> State:
