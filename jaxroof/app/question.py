@@ -43,7 +43,7 @@ def asked(state: State) -> SearchProblem:
 @functools.lru_cache(maxsize=64)
 def _asked(state: State) -> SearchProblem:
     model = model_of(state.own_model) if state.own_model else state.model
-    own = table_of(state.own_system) if state.own_system else None
+    own: Any = table_of(state.own_system) if state.own_system else None
     of = on_system(training, own or state.system)
     machine = state.system if own is None else of.names["system"](own)
     precision = {"precision": state.precision} if state.precision != START.precision else {}

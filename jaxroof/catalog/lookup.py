@@ -258,12 +258,12 @@ def chip_of(
     base = None if written is not None else catalog.base_of("systems", system)
     name = written if base is None else known_chip(base)
     name = known_chip(_called(system)) if name is None else name
-    near = known_chip(nearest_system(system)) if name is None else name
+    near: Any = known_chip(nearest_system(system)) if name is None else name
     peaks = entry["peaks"]
     few = {f"{form}_flops": peaks[form] for form in ("fp8", "fp4") if form in peaks}
     if isinstance(near, str) and not catalog.is_file(near):  # a chip may lack what is sold with it
-        own = catalog.describe("chips", catalog.canonical("chips", near))
-        few = {field: rate for field, rate in few.items() if field not in own}
+        stated = catalog.describe("chips", catalog.canonical("chips", near))
+        few = {field: rate for field, rate in few.items() if field not in stated}
     about = {} if name is not None else {"calibrated": 0.0}
     if isinstance(written, str) and not catalog.is_file(written):
         base = catalog.base_of("systems", system)  # without one, the system's file is believed

@@ -3,7 +3,7 @@
 Source: docs/models/networks.md, sections 9 and 10.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jaxroof.catalog.architecture import Architecture
 from jaxroof.catalog.system import System
@@ -41,10 +41,9 @@ def _degree(doc: str, symbol: str, label: str) -> Number:
 
 
 def _word(doc: str, words: tuple[str, ...], default: float, **more: str) -> Number:
-    most = float(len(words) - 1)
-    return quantity(
-        "1", doc, whole=True, zero=True, most=most, default=default, flags=words, **more
-    )
+    bound = float(len(words) - 1)
+    flags: dict[str, Any] = {"flags": words, **more}
+    return quantity("1", doc, whole=True, zero=True, most=bound, default=default, **flags)
 
 
 def _axes(degree: str, symbol: str) -> Number:
@@ -142,6 +141,12 @@ class TpuInputs:
     )
     software: MaxText = MaxText()
     plan: TpuPlan | None = None
+
+
+def chips_of(inputs: TpuInputs) -> Number:
+    """Return the number of chips, which every answer needs."""
+    assert inputs.gpus is not None  # an absent number raises its own name
+    return inputs.gpus
 
 
 def chip_of(inputs: TpuInputs) -> TpuChip:

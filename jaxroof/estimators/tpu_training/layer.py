@@ -6,7 +6,7 @@ Source: docs/models/networks.md, section 9; letters as there.
 from typing import Any, NamedTuple
 
 from jaxroof.catalog.architecture import Architecture
-from jaxroof.estimators.tpu_training.inputs import TpuInputs, chip_of
+from jaxroof.estimators.tpu_training.inputs import TpuInputs, chip_of, chips_of
 from jaxroof.estimators.training.inputs import layers_by_part
 from jaxroof.estimators.training.recipe import Mlp, Recipe
 from jaxroof.formulas.arithmetic import larger, smaller, where
@@ -145,7 +145,7 @@ def work(inputs: TpuInputs, recipe: Recipe, *, tensor: Any, expert: Any, microba
     model, software, chip = shape_of(inputs.model, recipe), inputs.software, chip_of(inputs)
     rate = rates(inputs)
     device = Device(rate.hbm, chip.depth, chip.launch)
-    own = inputs.global_batch * model.of.sequence / (inputs.gpus * chip.devices * microbatches)
+    own = inputs.global_batch * model.of.sequence / (chips_of(inputs) * chip.devices * microbatches)
     tokens = own * tensor
     matrices = _matrices(model, device, rate, tokens, tensor)
     head = model.of.vocabulary / tensor

@@ -81,11 +81,11 @@ def _parts_fit(shape: Sides, degrees: Any, places: Any, owns: Any) -> Any:
     """Return whether degrees without whole axes divide axes that no other takes, together too."""
     parts = [where(place == 0, g, 1.0) for g, place in zip(degrees, places, strict=True)]
     rooms = [where(a | b | c, 1.0, side) for a, b, c, side in zip(*owns, shape[:3], strict=True)]
-    fits = False
+    fits: Any = False
     for on in itertools.product(range(3), repeat=3):
-        good = True
+        good: Any = True
         for axis in {*on}:
-            size = 1.0
+            size: Any = 1.0
             for part, at in zip(parts, on, strict=True):
                 size = size * part if at == axis else size
             good = good & (rooms[axis] % size == 0)

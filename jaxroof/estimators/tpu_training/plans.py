@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxroof.estimator import Candidates, reads
 from jaxroof.estimators.legality import Columns, Filter, cross, divisors, rows_where
-from jaxroof.estimators.tpu_training.inputs import POLICIES, TpuInputs, TpuPlan, chip_of
+from jaxroof.estimators.tpu_training.inputs import POLICIES, TpuInputs, TpuPlan, chip_of, chips_of
 from jaxroof.estimators.tpu_training.legality import DEGREES, PARTED, RULES
 from jaxroof.estimators.tpu_training.slices import AXES, SHAPES, sides, ways
 from jaxroof.estimators.training.interval import half_width_within_source
@@ -64,7 +64,7 @@ def rule_inputs(inputs: TpuInputs) -> Any:
         system=types.SimpleNamespace(
             torus_axes=int(inputs.system.torus_axes), tpu=types.SimpleNamespace(**chip)
         ),
-        gpus=int(inputs.gpus),
+        gpus=int(chips_of(inputs)),
         global_batch=int(inputs.global_batch),
     )
 

@@ -31,7 +31,7 @@ def shape_word(shape: Sequence[int]) -> str:
     return "x".join(map(str, shape))
 
 
-def chosen(values: Sequence[float], place: Number) -> Number:
+def chosen(values: Sequence[float], place: Any) -> Number:
     """Return the value at a place, a whole number from 0.
 
     >>> float(chosen([1.0, 3.0], 1.0))
@@ -53,7 +53,7 @@ class Sides(NamedTuple):
     axes: Number
 
 
-def sides(place: Number) -> Sides:
+def sides(place: Any) -> Sides:
     """Return the sides of the shape at a place of ``SHAPES``, and how many axes it has."""
     long = [(*shape, 1)[:3] for shape in SHAPES]
     x, y, z = (chosen([float(shape[axis]) for shape in long], place) for axis in range(3))
@@ -89,7 +89,7 @@ def links(chip: TpuChip, shape: Sides) -> tuple[Number, Number, Number]:
     return x, y, z
 
 
-def ways(chip: TpuChip, shape: Sides, degrees: Sequence[Number], axes: Sequence[Number]) -> Ways:
+def ways(chip: TpuChip, shape: Sides, degrees: Sequence[Any], axes: Sequence[Any]) -> Ways:
     """Return the links of every logical axis; FSDP has those that the others leave, one at least.
 
     A logical axis of whole physical ones has their links, a part of one has one.

@@ -13,7 +13,7 @@ from jaxroof.errors import refusal, unknown
 from jaxroof.estimator import Estimator, Limit
 from jaxroof.estimators.legality import verdicts
 from jaxroof.estimators.questions import QUESTIONS
-from jaxroof.estimators.tpu_training.inputs import TpuInputs, TpuPlan, chip_of
+from jaxroof.estimators.tpu_training.inputs import TpuInputs, TpuPlan, chip_of, chips_of
 from jaxroof.estimators.tpu_training.layer import Work, work
 from jaxroof.estimators.tpu_training.legality import RULES
 from jaxroof.estimators.tpu_training.plans import close, plans, reasons, why_not
@@ -75,7 +75,7 @@ def step(inputs: TpuInputs, recipe: Recipe, *, work: Work, links: Ways) -> TpuRe
     place = regime(inputs, plan)
     half = half_width(place)
     tokens = inputs.global_batch * model.sequence
-    rate = tokens / (total * inputs.gpus)
+    rate = tokens / (total * chips_of(inputs))
     flops = token_flops(model, recipe)["flops_megatron_causal"]
     whole = value_or(inputs.training_tokens, model.training_tokens)
     surely = where(held.high < FITTING * limit, 2.0, 1.0)
@@ -139,7 +139,7 @@ def regime(inputs: TpuInputs, plan: TpuPlan) -> Number:
 
 
 def _extent(inputs: TpuInputs, plan: Any) -> tuple[Number, ...]:
-    return (inputs.gpus, inputs.model.sequence, plan.slices, plan.tensor, plan.context)
+    return (chips_of(inputs), inputs.model.sequence, plan.slices, plan.tensor, plan.context)
 
 
 def outside(inputs: TpuInputs, plan: Any) -> Iterator[str]:

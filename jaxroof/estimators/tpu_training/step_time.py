@@ -12,6 +12,7 @@ from jaxroof.estimators.tpu_training.inputs import (
     TpuInputs,
     TpuPlan,
     chip_of,
+    chips_of,
 )
 from jaxroof.estimators.tpu_training.layer import Shape, Work, shape_of, weights
 from jaxroof.estimators.tpu_training.slices import Ways, chosen
@@ -100,10 +101,7 @@ def layer_time(inputs: TpuInputs, model: Shape, plan: TpuPlan, work: Work, ways:
     """
     link, keep, chip = links(inputs), kept(inputs, plan), inputs.software
     t, c, size = plan.tensor, plan.context, model.head_size
-    forward, backward = (
-        sum(part[way] for part in work[:8])  # type: ignore[index]
-        for way in (0, 1)
-    )
+    forward, backward = (sum(part[way] for part in work[:8]) for way in (0, 1))
     again = (
         (1.0 - keep.qkv) * work.qkv.forward
         + (1.0 - keep.context) * work.attention.forward
@@ -191,7 +189,7 @@ def memory(inputs: TpuInputs, recipe: Recipe, plan: TpuPlan) -> Memory:
     """
     model, software, chip = shape_of(inputs.model, recipe), inputs.software, chip_of(inputs)
     t, keep = plan.tensor, kept(inputs, plan)
-    devices = inputs.gpus * chip.devices
+    devices = chips_of(inputs) * chip.devices
     own = inputs.global_batch * model.of.sequence / (devices * plan.microbatches)
     tokens = own * t
     shard = parameters(model, plan) / where(plan.dcn_fsdp > 0.5, plan.slices, 1.0)
