@@ -190,7 +190,13 @@ def _asked(
     if of.expand is None:  # no number formats by name, no chips
         return ask(of, settings={**given, "system": record})
     own = {PRECISION: one.number_format} if one.number_format else {}
-    return ask(of, settings={**given, **own, "system": one.system})
+    found = ask(of, settings={**given, **own, "system": one.system})
+    links = ("link_bandwidth",) if of.name == TORUS else ("fast_domain", "fast_bandwidth")
+    needed = ("hbm_capacity", "slow_bandwidth", *links)
+    lacks = [field for field in needed if getattr(found.inputs.system, field) is None]
+    if lacks:
+        raise NoAnswer(f"{one.system}: lacks {', '.join(lacks)}; expected a system that has them")
+    return found
 
 
 def _system_of(of: Estimator, one: Contender, number_format: str | None, chip: Any) -> Any:

@@ -16,7 +16,12 @@ OF = "; of --estimator published"  # what the models of the study are asked with
 NAME = 18  # characters of the longest name
 EXAMPLES = 4  # names shown per kind in the list of all kinds
 COLUMNS = {"TFLOP/s": 7, "GB": 5, "GB/s": 7, "domain": 6}  # of the list, and how wide each is
-NARROW = (("domain",), ("GB/s", "domain"), ("GB", "GB/s", "domain"))  # left out one after another
+NARROW = (
+    ("domain",),
+    ("GB/s", "domain"),
+    ("GB", "GB/s", "domain"),
+    (*COLUMNS,),
+)  # left out one after another
 NOTES = (
     "TFLOP/s: matrix products; GB: memory by its label (a training step fills what the device "
     "reports); GB/s: of memory; domain: accelerators on fast links.",
