@@ -15,6 +15,7 @@ import xarray as xr
 from jaxroof.analyses.collective_machine import Machine, Slice, machine, torus_slice
 from jaxroof.errors import InputError, refusal, shown, unknown
 from jaxroof.formulas import collectives as formulas
+from jaxroof.formulas import tori
 from jaxroof.formulas.collectives import CANDIDATES, Lane, Method, Op, Protocol
 from jaxroof.io.nccl_tests import Test, our_name, read_tests
 from jaxroof.units import parse
@@ -96,7 +97,8 @@ def collective(
     else:
         chosen = _checked_op(name, Op)
         ranks = _ranks(gpus, test)
-        asked = Asked(chosen, ranks, stride or 1, asked_sizes, mode or "tuned", algorithm)
+        step = _whole("--stride", 1 if stride is None else stride)
+        asked = Asked(chosen, ranks, step, asked_sizes, mode or "tuned", algorithm)
         data = _over_tiers(machine(system, dict(settings or {}), in_place), asked)
     if test is not None:
         if test.ranks and test.ranks != ranks:
@@ -229,7 +231,7 @@ def _bounds(op: Op, name: Name, lane: Lane, sizes: np.ndarray) -> np.ndarray:
 
 def _over_torus(found: Slice, op: str, sizes: np.ndarray) -> xr.Dataset:
     """Return the time over whole axes of a slice."""
-    _checked_op(op, formulas.TORUS)
+    _checked_op(op, tori.TORUS)
     time = _along(found.time(op, sizes), sizes)
     latency = _along(found.time(op, np.full(sizes.shape, 1e-30)), sizes)
     factor = 1.0
@@ -297,10 +299,16 @@ def _test_of(tests: Sequence[Test], op: str, gpus: int | None, file: str) -> Tes
 
 def _ranks(gpus: int | None, test: Test | None) -> int:
     if gpus is not None:
-        return gpus
+        return _whole("--gpus", gpus)
     if test is None or not test.ranks:
         raise refusal("--gpus", "missing; expected the accelerators of the group")
     return test.ranks
+
+
+def _whole(option: str, value: float) -> int:
+    if not (1 <= value < math.inf and float(value).is_integer()):
+        raise refusal(option, f"expected a whole number of at least 1, given {shown(value)}")
+    return int(value)
 
 
 def _sizes(sizes: str | Sequence[float] | None, test: Test | None, in_place: bool) -> np.ndarray:

@@ -12,7 +12,7 @@ from jaxroof.catalog.fabrics import fabric
 from jaxroof.catalog.system import System
 from jaxroof.errors import listing, refusal, shown
 from jaxroof.estimators.tpu_training import slices
-from jaxroof.formulas import collectives as formulas
+from jaxroof.formulas import tori
 from jaxroof.records import Number, checked, quantity, record, units
 from jaxroof.settings import apply_settings
 
@@ -135,7 +135,7 @@ class TorusLinks:
 class Slice(NamedTuple):
     """Axes of a slice that a group takes, and the links along them."""
 
-    axes: Sequence[formulas.Axis]
+    axes: Sequence[tori.Axis]
     links: TorusLinks
     words: str
 
@@ -147,7 +147,7 @@ class Slice(NamedTuple):
     def time(self, op: str, sizes: np.ndarray) -> Any:
         """Return the seconds of an operation."""
         rate = self.links.link_bandwidth * self.links.link_efficiency
-        return formulas.torus_time(op, self.axes, sizes, rate, self.links.base, self.links.hop)
+        return tori.torus_time(op, self.axes, sizes, rate, self.links.base, self.links.hop)
 
 
 def torus_slice(
@@ -182,8 +182,8 @@ def torus_slice(
     )
     changed = {path.removeprefix("system."): value for path, value in settings.items()}
     links = checked(apply_settings(links, None, changed)[0])
-    wraps = formulas.wrapped([float(side) for side in sides], float(chip.wrap))
-    every = [formulas.Axis(float(s), float(w)) for s, w in zip(sides, wraps, strict=True)]
+    wraps = tori.wrapped([float(side) for side in sides], float(chip.wrap))
+    every = [tori.Axis(float(s), float(w)) for s, w in zip(sides, wraps, strict=True)]
     around = [str(place) for place in chosen if every[place].wraps]
     words = f"Axes {listing(around)} wrap around." if around else "No axis wraps around."
     return Slice([every[place] for place in chosen], links, words)

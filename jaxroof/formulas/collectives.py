@@ -1,4 +1,4 @@
-"""One collective over tiers of links, by algorithm and protocol, or over the axes of a torus.
+"""One collective over tiers of links, by algorithm and protocol.
 
 A machine has four tiers, innermost first; one that is not there has the size of the one below it.
 Of a group of g ranks, i_k share a domain of tier k, n_k = i_k / i_{k - 1} domains of the tier below
@@ -10,7 +10,7 @@ all-to-all, what each rank holds. Every algorithm is a row of steps h_k and byte
 
 so that its time is affine in V. A group of one and an empty buffer cost nothing.
 
-Source: docs/models/networks.md, sections 1 to 6.
+Source: docs/models/networks.md, sections 1 to 5, and 7.
 """
 
 import enum
@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from jaxroof.formulas.arithmetic import larger, log, smaller, where, whole
+from jaxroof.formulas.arithmetic import larger, log, smaller, where
 from jaxroof.formulas.network import LN2, distinct_targets, others
 from jaxroof.formulas.smooth import NOTHING, SHARP, smooth_largest
 from jaxroof.records import Number
@@ -30,39 +30,18 @@ PAT_STEPS = 3.5  # steps of PAT that overlap
 OVERLAP_SLOWDOWN = 0.556  # slowdown of work by a message's kernels, while these send
 
 
-class Op(enum.Enum):
-    """What the ranks of a group do together."""
-
-    ALL_REDUCE = "all_reduce"
-    ALL_GATHER = "all_gather"
-    REDUCE_SCATTER = "reduce_scatter"
-    ALL_TO_ALL = "all_to_all"
-    BROADCAST = "broadcast"
-    REDUCE = "reduce"
-    SENDRECV = "sendrecv"
-
-
-class Method(enum.Enum):
-    """How they do it."""
-
-    RING = "ring"
-    TREE = "tree"
-    NVLS = "nvls"
-    NVLS_TREE = "nvls_tree"
-    SHARP = "sharp"
-    PAT = "pat"
-    DIRECT = "direct"
-    LADDER = "ladder"
-    HALVING = "halving"
-    ONE_SHOT = "one_shot"
-    TWO_SHOT = "two_shot"
-
-
-class Protocol(enum.Enum):
-    """Of low latency, or of the full rate."""
-
-    LOW = "low"
-    BULK = "bulk"
+# what the ranks of a group do together; how; and of low latency, or at the full rate
+Op = enum.Enum("Op", {
+    "ALL_REDUCE": "all_reduce", "ALL_GATHER": "all_gather", "REDUCE_SCATTER": "reduce_scatter",
+    "ALL_TO_ALL": "all_to_all", "BROADCAST": "broadcast", "REDUCE": "reduce",
+    "SENDRECV": "sendrecv",
+})  # fmt: skip
+Method = enum.Enum("Method", {
+    "RING": "ring", "TREE": "tree", "NVLS": "nvls", "NVLS_TREE": "nvls_tree", "SHARP": "sharp",
+    "PAT": "pat", "DIRECT": "direct", "LADDER": "ladder", "HALVING": "halving",
+    "ONE_SHOT": "one_shot", "TWO_SHOT": "two_shot",
+})  # fmt: skip
+Protocol = enum.Enum("Protocol", {"LOW": "low", "BULK": "bulk"})
 
 
 class Spread(NamedTuple):
@@ -253,20 +232,23 @@ def _inside(spread: Spread, reductions: Sequence[Number]) -> Any:
     return spread.members <= spread.here[0]
 
 
-def _switch_latency(library: Any, spread: Spread) -> Number:
+def _switch_latency(library: Any, _: Spread) -> Any:
     return library.nvls_latency
+
+
+def _pat_ranks(library: Any, spread: Spread) -> Any:
+    return library.pat_rank * spread.members
+
+
+def _peers(library: Any, spread: Spread) -> Any:
+    return (spread.members - 1.0) * library.peer
 
 
 FIRST = (True, False, False, False)  # tiers whose switches add
 RING, LADDER = Algorithm(_ring), Algorithm(_ladder)
 GATHERS = {
     Method.RING: RING,
-    Method.PAT: Algorithm(
-        _pat,
-        bulk_alone=True,
-        setup=lambda library, spread: library.pat_rank * spread.members,
-        exists=_alone_in_its_node,
-    ),
+    Method.PAT: Algorithm(_pat, True, setup=_pat_ranks, exists=_alone_in_its_node),
     Method.LADDER: LADDER,
 }
 REDUCTIONS = {
@@ -280,11 +262,7 @@ REDUCTIONS = {
     Method.ONE_SHOT: Algorithm(_one_shot, exists=_inside),
     Method.TWO_SHOT: Algorithm(_two_shot, exists=_inside),
 }
-EXCHANGE = Algorithm(
-    _exchange,
-    scattered=True,
-    setup=lambda library, spread: (spread.members - 1.0) * library.peer,
-)
+EXCHANGE = Algorithm(_exchange, scattered=True, setup=_peers)
 ALGORITHMS = {
     Op.ALL_REDUCE: REDUCTIONS,
     Op.ALL_GATHER: GATHERS,
@@ -342,8 +320,6 @@ def link_rate(tier: Any, here: Number, single: bool = False) -> Number:
     """Return what endless messages reach in a tier, R = B health / o e mesh [B/s].
 
     Of a full mesh of m links without switch, n ranks use n - 1; one message uses one.
-
-    Source: docs/models/networks.md, section 1.
     """
     links = larger(tier.mesh, 1.0)
     used = 1.0 if single else smaller(larger(here - 1.0, 1.0), links)
@@ -352,10 +328,7 @@ def link_rate(tier: Any, here: Number, single: bool = False) -> Number:
 
 
 def switch_rate(tier: Any) -> Number:
-    """Return the rate at which a tier's switches add and multicast, Q = B health / o r [B/s].
-
-    Source: docs/models/networks.md, section 1.
-    """
+    """Return the rate at which a tier's switches add and multicast, Q = B health / o r [B/s]."""
     return tier.bandwidth * tier.health / tier.oversubscription * tier.reduction
 
 
@@ -370,8 +343,6 @@ def lane(
     """Return what a collective takes under an algorithm and a protocol.
 
     bulk: rate_k = R_k (Q_k where switches add); low: rate_k = min(R_k, rate_low_k)
-
-    Source: docs/models/networks.md, section 3.
     """
     way, low = ALGORITHMS[op][method], protocol is Protocol.LOW
     rows = way.rows(spread, SENT[op])
@@ -393,15 +364,11 @@ def lane(
         share = where(several, rows.shares[level], 0.0)
         seconds.append(share / (rate + NOTHING))  # finite where a tier has no rate, or no bytes
         capped.append(cap)
-    copies = op in COPIED and not low
-    copied = _copy(spread.members, library.copy) if copies else 0.0
+    copied: Number = 0.0
+    if op in COPIED and not low:  # out of place: V / (g copy)
+        copies = several & (library.copy > 0.0)
+        copied = where(copies, 1.0 / (spread.members * (library.copy + NOTHING)), 0.0)
     return Lane(where(several, start, 0.0), tuple(seconds), copied, tuple(capped))
-
-
-def _copy(members: Number, rate: Number) -> Number:
-    """Return 1 / (g copy), the seconds a byte of a copy out of place; none where the rate is 0."""
-    copies = (members > 1.0) & (rate > 0.0)
-    return where(copies, 1.0 / (members * (rate + NOTHING)), 0.0)
 
 
 def first_least(times: Sequence[Number], exists: Sequence[Any]) -> Number:
@@ -439,7 +406,6 @@ def dispatch(
     Arguments: ``tokens`` is what a rank's tokens weigh [B]; ``shares`` what the kernels reach of
     each tier; ``targets`` gives U(z): ``least_targets`` of balanced routing, and ``every_choice``
     without copies forwarded.
-    Source: docs/models/networks.md, section 5.
     """
     near, ranks = spread.here[0], spread.members
     far = targets(larger(ranks / near, 1.0), choices)
@@ -455,103 +421,13 @@ def dispatch(
 
 
 def least_targets(targets: Number, choices: Number) -> Number:
-    """Return U(z) = min(T, z): choices that fall on different targets.
-
-    Source: docs/models/networks.md, section 5.
-    """
+    """Return U(z) = min(T, z): choices that fall on different targets."""
     return smaller(choices, targets)
 
 
 def every_choice(targets: Number, choices: Number) -> Number:
-    """Return U(z) = T: a copy for every choice.
-
-    Source: docs/models/networks.md, section 5.
-    """
+    """Return U(z) = T: a copy for every choice."""
     return choices
-
-
-# ---- Tori: section 6 ----------------------------------------------------------------------------
-
-
-class Axis(NamedTuple):
-    """Devices along one axis of a torus, and whether its ends are joined (1 or 0)."""
-
-    length: Number
-    wraps: Number
-
-
-def wrapped(sides: Sequence[Number], rule: Number) -> list[Number]:
-    """Return which axes of a slice wrap: all, of three multiples of 4, or each that has 16.
-
-    Arguments: ``rule`` is the side at which one axis wraps alone (16), or 4, where all do.
-    Source: docs/models/networks.md, section 6.
-
-    >>> [float(wrap) for wrap in wrapped((8.0, 16.0), 16.0)]
-    [0.0, 1.0]
-    """
-    every = rule == rule  # a slice of whole cubes
-    for side in sides:
-        every = every & (whole(side, 4.0) * 4.0 == side)
-    return [
-        where(rule > 4.0, where(side == rule, 1.0, 0.0), where(every, 1.0, 0.0)) for side in sides
-    ]
-
-
-def torus_time(
-    op: str, axes: Sequence[Axis], message: Any, link: Number, base: Number, hop: Number
-) -> Any:
-    """Return the time of a collective over whole axes of a slice; ``link`` is W1, one way in use.
-
-    gather, scatter: base + tau sum of (X / 2 if wrapped else X - 1) + V (1 - 1 / g) / (W1 ways)
-    all-reduce: twice what comes after base
-    all-to-all: base + tau sum of (X / 4 or X / 3) + max of V X / (8 W1) or V X / (4 W1)
-    permute: base + tau + V / W1
-
-    Source: docs/models/networks.md, section 6.
-    """
-    devices: Number = 1.0
-    for axis in axes:
-        devices = devices * axis.length
-    time = base + TORUS[op](axes, devices, message / link, hop)
-    return where((devices > 1.0) & (message > 0.0), time, 0.0)
-
-
-def _torus_gather(axes: Sequence[Axis], devices: Number, sent: Number, hop: Number) -> Number:
-    steps: Number = 0.0
-    ways: Number = 0.0
-    for axis in axes:
-        there = where(axis.length > 1.0, 1.0, 0.0)
-        steps = steps + where(axis.wraps > 0.0, axis.length / 2.0, axis.length - 1.0) * there
-        ways = ways + (1.0 + axis.wraps) * there
-    return hop * steps + sent * others(devices) / larger(ways, 1.0)
-
-
-def _torus_reduce(axes: Sequence[Axis], devices: Number, sent: Number, hop: Number) -> Number:
-    return 2.0 * _torus_gather(axes, devices, sent, hop)
-
-
-def _torus_exchange(axes: Sequence[Axis], devices: Number, sent: Number, hop: Number) -> Number:
-    steps: Number = 0.0
-    slowest: Number = 0.0
-    for axis in axes:
-        there = where(axis.length > 1.0, 1.0, 0.0)
-        steps = steps + where(axis.wraps > 0.0, axis.length / 4.0, axis.length / 3.0) * there
-        share = there * axis.length / where(axis.wraps > 0.0, 8.0, 4.0)
-        slowest = larger(slowest, share)
-    return hop * steps + sent * slowest
-
-
-def _torus_permute(axes: Sequence[Axis], devices: Number, sent: Number, hop: Number) -> Number:
-    return hop + sent
-
-
-TORUS: dict[str, Callable[[Sequence[Axis], Number, Number, Number], Number]] = {
-    "all_gather": _torus_gather,
-    "reduce_scatter": _torus_gather,
-    "all_reduce": _torus_reduce,
-    "all_to_all": _torus_exchange,
-    "permute": _torus_permute,
-}
 
 
 # ---- Several messages beside work: section 7 ----------------------------------------------------
@@ -570,7 +446,6 @@ def window(
 
     Assumes: a tier serves its collectives one after the other; ``loads`` are those of a collective
     by tier.
-    Source: docs/models/networks.md, section 7.
     """
     slowed = work + slow * sum(drags[1:], drags[0])
     tiers = [sum(column[1:], column[0]) for column in zip(*loads, strict=True)]

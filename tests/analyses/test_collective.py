@@ -27,7 +27,7 @@ H100 = {"system": "dgx-h100-pod", "op": "all_reduce", "gpus": 64, "sizes": "1MiB
 # ---- Measured -----------------------------------------------------------------------------------
 
 
-def errors(rows, machine, gpus, seconds, size="size_bytes", settings=None):
+def errors(rows, machine, gpus, seconds, size="size_bytes", settings=None, **more):
     """Return the size and |predicted / measured - 1| of every row, mode best at the preset."""
     groups: dict[tuple, list] = {}
     for row in rows:
@@ -38,8 +38,8 @@ def errors(rows, machine, gpus, seconds, size="size_bytes", settings=None):
     for (system, op, count, stride), own in groups.items():
         sizes = sorted({float(row[size]) for row in own})
         asked = {"gpus": count, "stride": stride, "sizes": sizes, "mode": "best"}
-        more = settings(own[0]) if settings else None
-        data = collective(system, op, **asked, settings=more)
+        changed = settings(own[0]) if settings else None
+        data = collective(system, op, **asked, settings=changed, **more)
         times = dict(zip(sizes, data.time.values, strict=True))
         found += [
             (float(row[size]), abs(times[float(row[size])] / seconds(row) - 1)) for row in own
@@ -97,11 +97,19 @@ def test_medians_on_perlmutter():
 
 
 def test_medians_of_others():
-    """CoreWeave's 64 H100, and Ironwood's all-gathers over two axes without wraps."""
+    """CoreWeave's 64 H100 and its racks, Azure's nodes, Ironwood's all-gathers without wraps."""
     rows = fabrics.rows("measured")
     weave = [r for r in rows if r["source"] == "CoreWeave nccl-tests" and r["gpus"] == "64"]
     found = errors(weave, lambda row: "dgx-h100-pod", lambda row: 64, micro)
     assert median(found, 0.0, np.inf) < 0.0265
+    azure = [r for r in rows if r["source"] == "Azure AI benchmarking guide"]
+    found = errors(azure, lambda row: "dgx-h100-pod", lambda row: 8, micro, in_place=True)
+    assert median(found, *BANDS[1]) < 0.115
+    assert median(found, *BANDS[2]) < 0.0375
+    racks = [r for r in rows if r["system"] == "gb200 nvl72" and r["gpus"] in ("72", "144")]
+    racks = [r for r in racks if r["source"] == "CoreWeave nccl-tests"]
+    found = errors(racks, lambda row: "gb200-nvl72", lambda row: int(row["gpus"]), micro)
+    assert median(found, 0.0, np.inf) < 0.125
     iron = [r for r in rows if r["source"] == "Ironwood microbenchmarks"]
     sizes = sorted(float(row["size_bytes"]) for row in iron)
     data = collective("tpu-v7", "all_gather", slice_shape="2x2x1", sizes=sizes)
@@ -216,6 +224,9 @@ REFUSED = [  # changes of H100, a part of what is said
     ({"op": "scatter"}, "measured by nccl-tests, but not predicted"),
     ({"op": None}, "--op: missing"),
     ({"gpus": None}, "--gpus: missing"),
+    ({"gpus": 1.5}, "--gpus: expected a whole number of at least 1, given 1.5"),
+    ({"gpus": float("nan")}, "--gpus: expected a whole number"),
+    ({"stride": 0}, "--stride: expected a whole number"),
     ({"sizes": None}, "--sizes: missing"),
     ({"sizes": ""}, "empty"),
     ({"sizes": "-1"}, "expected from 0 to 1e+18 B"),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from jaxroof.formulas import collectives as c
+from jaxroof.formulas import tori
 
 GATHERED = (c.Op.ALL_GATHER, c.Op.REDUCE_SCATTER, c.Op.ALL_REDUCE)
 
@@ -84,10 +85,10 @@ def test_tori_are_those_of_the_golden_rows() -> None:
     for row in every:
         sides = [float(side) for side in row["shape"].split("x")]
         wraps = [float(digit) for digit in row["wraps"]]
-        assert [float(wrap) for wrap in c.wrapped(sides, float(row["rule"]))] == wraps, row
-        axes = [c.Axis(sides[int(axis)], wraps[int(axis)]) for axis in row["axes"]]
+        assert [float(wrap) for wrap in tori.wrapped(sides, float(row["rule"]))] == wraps, row
+        axes = [tori.Axis(sides[int(axis)], wraps[int(axis)]) for axis in row["axes"]]
         numbers = (float(row[name]) for name in ("size_bytes", "link", "base", "tau"))
-        found = c.torus_time(row["op"], axes, *numbers)
+        found = tori.torus_time(row["op"], axes, *numbers)
         assert found == pytest.approx(float(row["out_time"]), rel=1e-12), row
 
 
@@ -245,10 +246,10 @@ def test_times_scale_with_all_rates_and_latencies() -> None:
 
 
 def test_an_axis_of_one_device_changes_no_torus() -> None:
-    axes = [c.Axis(4.0, 1.0), c.Axis(8.0, 0.0)]
-    for op in c.TORUS:
-        found = [c.torus_time(op, some, 1e8, 9e10, 1e-5, 1e-6)
-                 for some in (axes, [*axes, c.Axis(1.0, 0.0)])]  # fmt: skip
+    axes = [tori.Axis(4.0, 1.0), tori.Axis(8.0, 0.0)]
+    for op in tori.TORUS:
+        found = [tori.torus_time(op, some, 1e8, 9e10, 1e-5, 1e-6)
+                 for some in (axes, [*axes, tori.Axis(1.0, 0.0)])]  # fmt: skip
         assert found[0] == found[1]
 
 
@@ -277,3 +278,33 @@ def test_slopes_are_finite_and_right(op: c.Op) -> None:
             scale = time(rates, members, message, method, protocol)
             got = float(np.sum(slope[0] * rates))
             assert got == pytest.approx(expected, abs=1e-7 * scale + 1e-300)
+
+
+# ---- Measured: medians of the sheet by source ---------------------------------------------------
+
+KERNELS = [  # source, operation, preset, shares, base, base of the network, routing, median
+    ("aiconfigurator-core DeepEP tables", "dispatch", "dgx-h100-pod", (0.667, 0.92), 30e-6,
+     c.distinct_targets, 0.0405),
+    ("aiconfigurator-core DeepEP tables", "combine", "dgx-h100-pod", (0.667, 0.92), 30e-6,
+     c.distinct_targets, 0.0585),
+    ("aiconfigurator-core TRT-LLM all-to-all", "dispatch", "gb200-nvl72", (0.64, 0.64), 14e-6,
+     c.least_targets, 0.0405),
+    ("aiconfigurator-core TRT-LLM all-to-all", "combine", "gb200-nvl72", (0.556, 0.556), 14e-6,
+     c.least_targets, 0.0415),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "op", "preset", "shares", "base", "targets", "most"), KERNELS)
+def test_medians_of_measured_dispatches(source, op, preset, shares, base, targets, most):
+    tiers, _ = fabrics.preset(preset)
+    every = [shares[0], *[shares[1]] * 3]
+    errors = []
+    for row in fabrics.rows("measured"):
+        if row["source"] == source and row["op"].startswith(op):
+            tokens = float(row["note"].split()[0])
+            weight = tokens * 7168.0 * (2.0 if "bf16" in row["op"] else 1.03125)
+            spread = c.spread_over(fabrics.sizes(tiers), float(row["gpus"]))
+            found = c.dispatch(weight, 8.0, spread, tiers, every, base, 20e-6, targets)
+            errors.append(abs(found / (float(row["time_us"]) * 1e-6) - 1.0))
+    assert len(errors) >= 14
+    assert np.median(errors) < most

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from jaxroof.catalog.tpu import TpuChip
 from jaxroof.formulas.arithmetic import larger, where
-from jaxroof.formulas.collectives import wrapped
+from jaxroof.formulas.tori import wrapped
 from jaxroof.records import Number
 
 AXES = ("none", "x", "y", "xy", "z", "xz", "yz", "xyz")  # the bits of a place: x, y, z

@@ -85,9 +85,10 @@ def fit_fabric(file: str, system: str, op: str | None = None, stride: int = 1) -
             slopes = [(above - below) / (2.0 * STEP) for above, below in ends]
             return residuals(some, values), np.stack(slopes, axis=1)
 
-        deviation = np.array([_deviation(names[k]) for k in some])
-        most = [0.0 - np.log(start[k]) if _is_share(names[k]) else np.inf for k in some]
-        prior = Prior(deviation, np.full(len(some), -5.0), np.maximum(np.array(most), 1e-9))
+        kinds = [names[k].rpartition(".")[2] for k in some]
+        deviation = np.array([DEVIATIONS[kind] for kind in kinds])
+        most = np.where(np.isin(kinds, SHARES), -np.log(start[[*some]]), np.inf)
+        prior = Prior(deviation, np.full(len(some), -5.0), np.maximum(most, 1e-9))
         return fit(model, np.full(len(seconds), NOISE), prior), deviation
 
     whole, believed = fitted(range(len(names)))
@@ -96,7 +97,12 @@ def fit_fabric(file: str, system: str, op: str | None = None, stride: int = 1) -
     if not told:
         raise refusal(file, "too few sizes to tell any constant; expected a run over many sizes")
     last, _ = fitted(told)
-    constants = [_constant(names[k], start[k], last, place) for place, k in enumerate(told)]
+    widths = DEVIATIONS_OF_80 * np.sqrt(np.diag(last.covariance))
+    ends = [start[told] * np.exp(last.values + side * widths) for side in (0.0, -1.0, 1.0)]
+    constants = [
+        Constant(names[k], float(start[k]), *map(float, (*values, values[0])))
+        for k, *values in zip(told, *ends, strict=True)
+    ]
     return FabricFit(
         system,
         file,
@@ -164,23 +170,6 @@ def _with(found: Machine, changed: dict[str, Any]) -> Machine:
         record, _, rest = path.partition(".")
         found = found._replace(**{record: replace_at(getattr(found, record), rest, value)})
     return found
-
-
-def _deviation(path: str) -> float:
-    return DEVIATIONS[path.rpartition(".")[2]]
-
-
-def _is_share(path: str) -> bool:
-    return path.rpartition(".")[2] in SHARES
-
-
-def _constant(name: str, before: float, last: Any, place: int) -> Constant:
-    """Return a fitted constant with its interval of 80 %."""
-    spread = DEVIATIONS_OF_80 * float(np.sqrt(last.covariance[place, place]))
-    value, low, high = (
-        float(before * np.exp(last.values[place] + side * spread)) for side in (0.0, -1.0, 1.0)
-    )
-    return Constant(name, float(before), value, low, high, value)
 
 
 def fabric_lines(found: FabricFit) -> Iterator[str]:

@@ -50,12 +50,8 @@ def fit_json(found: FabricFit) -> str:
         one.name: {"before": one.catalogue, "fitted": one.value, "interval_80": [one.low, one.high]}
         for one in found.constants
     }
-    errors = {
-        name: float(np.median(np.abs(np.expm1(some))))
-        for name, some in (("before", found.before), ("after", found.after))
-    }
-    about = {"system": found.system, "tests": found.tests, "median_error": errors}
-    return json.dumps({**about, "constants": constants, "untold": found.untold}, indent=2)
+    about = {"system": found.system, "tests": found.tests, "untold": found.untold}
+    return json.dumps({**about, "constants": constants}, indent=2)
 
 
 def _amount(path: str, value: float) -> str:
