@@ -96,6 +96,7 @@ class TrainingPlan:
         zero=True,
         most=1.0,
         default=0.0,
+        symbol="ord",
         label="rank order",
         flags=ORDERS,
     )
