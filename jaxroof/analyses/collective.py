@@ -17,7 +17,7 @@ from jaxroof.errors import InputError, refusal, shown, unknown
 from jaxroof.formulas import collectives as formulas
 from jaxroof.formulas import tori
 from jaxroof.formulas.collectives import CANDIDATES, Lane, Method, Op, Protocol
-from jaxroof.io.nccl_tests import Test, our_name, read_tests
+from jaxroof.io.nccl_tests import Series, our_name, read_tests
 from jaxroof.units import parse
 
 MODES = ("tuned", "best")
@@ -81,9 +81,9 @@ def collective(
     by path, such as ``tiers.2.oversubscription``.
     Raises: InputError for what does not exist, is out of range, or contradicts the file.
 
-    >>> data = collective("dgx-h100-pod", "all_reduce", gpus=64, sizes="1KiB,1GiB")
+    >>> data = collective("dgx-h100-pod", "all_reduce", gpus=8, sizes="1KiB,1GiB")
     >>> [str(name) for name in data.algorithm.values], str(data.bound.values[1])
-    (['tree', 'nvls_tree'], 'tier 0 switch')
+    (['ring', 'nvls'], 'tier 0 switch')
     """
     tests = [] if measured is None else read_tests(measured)
     name = _op_name(op, tests, measured)
@@ -255,7 +255,7 @@ def _over_torus(found: Slice, op: str, sizes: np.ndarray) -> xr.Dataset:
 # ---- What is typed ------------------------------------------------------------------------------
 
 
-def _op_name(op: str | None, tests: Sequence[Test], file: str | None) -> str:
+def _op_name(op: str | None, tests: Sequence[Series], file: str | None) -> str:
     """Return the operation that is asked about: that of the file, where no other is given."""
     if op is not None:
         return our_name(op)
@@ -280,7 +280,7 @@ def _checked_op(name: str, known: Any) -> Any:
     return Op(name) if known is Op else name
 
 
-def _test_of(tests: Sequence[Test], op: str, gpus: int | None, file: str) -> Test:
+def _test_of(tests: Sequence[Series], op: str, gpus: int | None, file: str) -> Series:
     """Return the test of an operation in a file, of so many GPUs where there are several."""
     own = [test for test in tests if test.op in (op, "")]
     if not own:
@@ -297,7 +297,7 @@ def _test_of(tests: Sequence[Test], op: str, gpus: int | None, file: str) -> Tes
     return same[0]._replace(points=points, dropped=sum(test.dropped for test in same))
 
 
-def _ranks(gpus: int | None, test: Test | None) -> int:
+def _ranks(gpus: int | None, test: Series | None) -> int:
     if gpus is not None:
         return _whole("--gpus", gpus)
     if test is None or not test.ranks:
@@ -311,7 +311,7 @@ def _whole(option: str, value: float) -> int:
     return int(value)
 
 
-def _sizes(sizes: str | Sequence[float] | None, test: Test | None, in_place: bool) -> np.ndarray:
+def _sizes(sizes: str | Sequence[float] | None, test: Series | None, in_place: bool) -> np.ndarray:
     """Return the sizes that are asked about: those of the file, where no others are given."""
     if sizes is None:
         if test is None:
@@ -366,7 +366,7 @@ def _checked_sizes(sizes: Sequence[float]) -> np.ndarray:
 # ---- Beside what was measured -------------------------------------------------------------------
 
 
-def _beside(data: xr.Dataset, test: Test, in_place: bool) -> xr.Dataset:
+def _beside(data: xr.Dataset, test: Series, in_place: bool) -> xr.Dataset:
     """Return the data with the measured times at their sizes: medians, where a size repeats."""
     own: dict[float, list[Any]] = {}
     for point in test.points:

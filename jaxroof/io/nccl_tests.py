@@ -36,7 +36,7 @@ class Point(NamedTuple):
     in_place: Half | None
 
 
-class Test(NamedTuple):
+class Series(NamedTuple):
     """One test of a file; ``op`` is empty and ``ranks`` 0 where the file does not say."""
 
     op: str
@@ -45,7 +45,7 @@ class Test(NamedTuple):
     dropped: int = 0  # lines that were cut
 
 
-def read_tests(file: str) -> list[Test]:
+def read_tests(file: str) -> list[Series]:
     """Return the tests of a file that have a size.
 
     Raises: InputError for a file that cannot be read, that has no line of data, that measures the
@@ -86,15 +86,15 @@ class _Reading:
         self.names: list[str] = []
         self.points: list[Point] = []
 
-    def test(self) -> Test:
+    def test(self) -> Series:
         """Return what was read."""
         if self.ranks.count(0) > 1:
             said = "several lines 'Rank  0': built without MPI, so that every process ran alone"
             raise InputError(f"{said}; expected one test over all ranks")
-        return Test(self.op, len(self.ranks), tuple(self.points), self.dropped)
+        return Series(self.op, len(self.ranks), tuple(self.points), self.dropped)
 
 
-def _text(text: str) -> list[Test]:
+def _text(text: str) -> list[Series]:
     tests, like = [_Reading()], ""
     for line in map(_without_prefix, text.splitlines()):
         now, started = tests[-1], START.match(line)
@@ -162,7 +162,7 @@ def _half(names: Sequence[str], fields: Sequence[str], start: int) -> Half | Non
 # ---- JSON ---------------------------------------------------------------------------------------
 
 
-def _json(text: str) -> list[Test]:
+def _json(text: str) -> list[Series]:
     """Return the test of a file of ``-J``; its environment is the user's own and never read."""
     try:
         data = json.loads(text)
@@ -175,7 +175,7 @@ def _json(text: str) -> list[Test]:
         raise InputError(f"not the JSON of nccl-tests, or cut off: {shown(str(error))}") from None
     if not points:
         raise InputError("no result in the JSON of nccl-tests")
-    return [Test(our_name(str(args[0])), ranks, tuple(points))]
+    return [Series(our_name(str(args[0])), ranks, tuple(points))]
 
 
 def _json_points(results: Sequence[Mapping[str, Any]]) -> Iterator[Point]:

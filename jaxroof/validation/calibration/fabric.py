@@ -14,7 +14,7 @@ from jaxroof.analyses.collective_machine import Machine, machine, preset_of
 from jaxroof.errors import refusal
 from jaxroof.formulas import collectives as formulas
 from jaxroof.formulas.collectives import CANDIDATES, Op
-from jaxroof.io.nccl_tests import Test, read_tests
+from jaxroof.io.nccl_tests import Series, read_tests
 from jaxroof.records import get_at, leaves, replace_at
 from jaxroof.validation.calibration.fit import TOLD, Constant
 from jaxroof.validation.calibration.problem import DEVIATIONS_OF_80, Prior, fit
@@ -115,7 +115,7 @@ def fit_fabric(file: str, system: str, op: str | None = None, stride: int = 1) -
     )
 
 
-def _group(found: Machine, test: Test, stride: int) -> Group:
+def _group(found: Machine, test: Series, stride: int) -> Group:
     """Return the sizes of a test, and what a tuned library runs at each."""
     op, ranks = Op(test.op), test.ranks
     found.check_group(ranks, stride)
