@@ -60,17 +60,18 @@ def figures_of_merit(data: xr.Dataset) -> list[tuple[str, str, str]]:
     need, there, days = float(best.memory), float(data.capacity), float(best.training_days)
     interval = " to ".join(seconds(float(best[name])) for name in (LOW, HIGH))
     whole, hours = tokens_words(data), float(f"{24.0 * days * float(data.gpus):.3g}")
+    own = accelerator(data)
     full = f"{margin_of(data).share(need, there)} % of {size(there, 'B')}"
     return [
         ("Step time", seconds(float(best.step_time)), interval),
         (
             "MFU",
             percent(float(best.mfu), 1),
-            f"{float(best.tokens_per_second):,.0f} tokens/s a {accelerator(data)}",
+            f"{float(best.tokens_per_second):,.0f} tokens/s a {own}",
         ),
         ("Memory", size(need, "B"), full),
         ("Training", f"{days_words(days)} days", whole),
-        (f"{accelerator(data)}-hours", f"{hours:,.0f}", whole),
+        (f"{own[:1].upper()}{own[1:]}-hours", f"{hours:,.0f}", whole),
     ]
 
 
