@@ -5,8 +5,9 @@ Every legal plan with ring attention and pipelines that divide the layers as eve
 decided: the plan is the best there, or it is not. A lower bound of the step time decides most of
 them, once for all plans that share it; what is left is evaluated in full. Both are counted.
 
-1. The best plan of each machine, at a capacity that every plan fits, and at the capacity that the
-   machine has: the first call (after the plans are listed and sorted: compilation) and later ones.
+1. The best plan of each machine, at a capacity that every plan fits, at the capacity that the
+   machine has, and at the former on a fabric of four tiers: the first call (after the plans are
+   listed and sorted: compilation) and later ones.
 2. Beside them NumPy: the estimator's own formulas broadcast over a sample of plans x all machines.
 3. Winners on some machines against the step time of every plan there, and all of them against the
    NumPy executor.
@@ -30,6 +31,7 @@ import jax
 import numpy as np
 
 import jaxroof as jr
+from jaxroof.catalog.fabrics import with_fabric
 from jaxroof.engine.grid.axes import replace_all
 from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.search.candidates import list_plans
@@ -41,7 +43,11 @@ from jaxroof.estimators.training.step import example
 
 HBM = np.linspace(1e12, 16e12, 16)
 NETWORK = np.linspace(10e9, 400e9, 16)
-CAPACITIES = {"all fit": 1e15, "real": None}  # of HBM [B]
+CASES = {"all fit": (1e15, ""), "real": (None, ""), "tiers": (1e15, "taper-2-h100")}  # HBM [B]
+LINKS = {  # paths of the network's bandwidth, without tiers and with them
+    "": ("system.slow_bandwidth",),
+    "taper-2-h100": tuple(f"system.tiers.{tier}.bandwidth" for tier in (1, 2, 3)),
+}
 SAMPLE = 4096  # plans that NumPy broadcasts
 PIECE = 512  # plans of one array of it: its fastest
 MACHINES = 3  # on which every plan is evaluated
@@ -68,27 +74,31 @@ def peak() -> float:
 
 
 def question_of(
-    capacity: float | None, division: LayerDivision, executor: str | None = None
+    capacity: float | None, fabric: str, division: LayerDivision, executor: str | None = None
 ) -> SearchProblem:
-    """Return the search at a capacity of HBM, or at that of the machine."""
+    """Return the search at a capacity of HBM, or at that of the machine, perhaps on a fabric."""
     inputs = dataclasses.replace(example(), plan=None)
+    if fabric:
+        inputs = dataclasses.replace(inputs, system=with_fabric(inputs.system, fabric))
     if capacity is not None:
         inputs = replace_all(inputs, {"system.hbm_capacity": capacity})
     recipe = jr.TrainingRecipe(context_exchange=ContextExchange.RING, layer_division=division)
-    axes = {"system.hbm_bandwidth": HBM, "system.slow_bandwidth": NETWORK}
+    network = dict.fromkeys(LINKS[fabric], NETWORK)
+    axes = {"system.hbm_bandwidth": HBM, "network": network}
     return check_search(jr.training, inputs, recipe, axes=axes, executor=executor)
 
 
-def machines_of(places: np.ndarray) -> dict[str, np.ndarray]:
+def machines_of(question: SearchProblem, places: np.ndarray) -> dict[str, np.ndarray]:
     """Return the bandwidths of some of the machines, numbered as the grid is."""
-    hbm, network = np.unravel_index(places, (len(HBM), len(NETWORK)))
-    return {"system.hbm_bandwidth": HBM[hbm], "system.slow_bandwidth": NETWORK[network]}
+    at = np.unravel_index(places, [len(axis) for axis in question.axes])
+    each = zip(question.axes, at, strict=True)
+    return {path: column[i] for axis, i in each for path, column in axis.columns.items()}
 
 
 def with_numpy(question: SearchProblem) -> tuple[int, Callable[[], None]]:
     """Return how many pairs a broadcast of the formulas over a sample has, and the broadcast."""
     (group,) = problem_groups(question, axis_roles(question))
-    every = machines_of(np.arange(len(HBM) * len(NETWORK)))
+    every = machines_of(question, np.arange(len(HBM) * len(NETWORK)))
     objectives = direct_objectives(question, group.ready, every)
     plans = len(group.ready.plans[0])
     some = np.linspace(0, plans - 1, min(SAMPLE, plans)).astype(int)
@@ -106,7 +116,7 @@ def least_of_all(question: SearchProblem, places: np.ndarray) -> np.ndarray:
     plan = jr.TrainingPlan(**{field: column.astype(float) for field, column in legal.items()})
     least = []
     for place in places:
-        at = {path: float(v) for path, (v,) in machines_of(np.array([place])).items()}
+        at = {path: float(v) for path, (v,) in machines_of(question, np.array([place])).items()}
         inputs = dataclasses.replace(replace_all(question.inputs, at), plan=plan)
         values = {
             name: evaluate_points(question.estimator, question.recipe, inputs, name)[name]
@@ -128,7 +138,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer plans")
     division = LayerDivision.WITH_ENDS if parser.parse_args().quick else LayerDivision.UNEVEN
     jax.config.update("jax_num_cpu_devices", len(os.sched_getaffinity(0)))
-    questions = {name: question_of(value, division) for name, value in CAPACITIES.items()}
+    questions = {name: question_of(*case, division) for name, case in CASES.items()}
     first = questions["all fit"]
     listing, _ = timed(lambda: list_plans(first.estimator, first.inputs, first.recipe))
     needing, (group,) = timed(lambda: list(problem_groups(first, axis_roles(first))))
@@ -137,11 +147,12 @@ def main() -> None:
     before = resident()
     cold, found = timed(lambda: best_plans(first))
     growth = peak() - before
-    results: dict[str, SearchResult] = {"all fit": found, "real": best_plans(questions["real"])}
+    others = {name: best_plans(questions[name]) for name in ("real", "tiers")}
+    results: dict[str, SearchResult] = {"all fit": found, **others}
     pairs, broadcast = with_numpy(first)
     broadcast()
-    times: dict[str, list[float]] = {"all fit": [], "real": [], "numpy": []}
-    work: dict[str, list[float]] = {"all fit": [], "real": []}  # core-seconds, all threads
+    times: dict[str, list[float]] = {name: [] for name in (*CASES, "numpy")}
+    work: dict[str, list[float]] = {name: [] for name in CASES}  # core-seconds, all threads
     for _ in range(ROUNDS):  # in turn, so that all see the same machine
         for name, question in questions.items():
             busy = time.process_time()
@@ -164,7 +175,7 @@ def main() -> None:
     for name, result in results.items():
         seconds = statistics.median(times[name])
         short = name.replace(" ", "_")
-        other = best_plans(question_of(CAPACITIES[name], division, "numpy"))
+        other = best_plans(question_of(*CASES[name], division, "numpy"))
         best = result.objective.reshape(-1)
         errors = [
             difference(best[places], least_of_all(questions[name], places)),
@@ -182,6 +193,7 @@ def main() -> None:
     said["ratio_to_numpy"] = (
         said["all_fit_evaluations_per_second"] / said["numpy_evaluations_per_second"]
     )
+    said["tiers_to_two"] = said["all_fit_seconds"] / said["tiers_seconds"]
     for name, value in said.items():
         print(f"{name:36} {value:,.6g}")
     print(json.dumps(said))

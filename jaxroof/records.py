@@ -4,7 +4,8 @@ JAX learns of them when it is imported, and is switched to 64-bit floats for the
 """
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
 import numpy as np
@@ -37,6 +38,7 @@ def quantity(
     default: Any = dataclasses.MISSING,
     whole: bool = False,
     zero: bool = False,
+    least: float = 0.0,
     most: float | None = None,
     better: str = "lower",
     symbol: str = "",
@@ -52,7 +54,8 @@ def quantity(
     """Declare a field with its SI unit, a sentence on its meaning and its allowed values.
 
     ``whole``: only whole numbers; ``zero``: zero is allowed (negative numbers never are);
-    ``most``: the largest value; ``better``: the direction in which a search improves a result.
+    ``least`` and ``most``: the smallest and the largest value; ``better``: the direction in which a
+    search improves a result.
     A default of None marks a number that a record may lack; using a missing one raises (see
     ``with_named_absences``).
 
@@ -73,6 +76,7 @@ def quantity(
             "doc": doc,
             "whole": whole,
             "zero": zero,
+            "least": least,
             "most": most,
             "better": better,
             "symbol": symbol,
@@ -116,10 +120,39 @@ def units(cls: type[Any]) -> dict[str, str]:
     return {f.name: f.metadata["unit"] for f in dataclasses.fields(cls) if is_quantity(f)}
 
 
+_MEMBER: "dataclasses.Field[Any]" = dataclasses.field()  # of a tuple of records
+
+
+def members(tree: Any) -> Iterator[tuple[str, "dataclasses.Field[Any]", Any]]:
+    """Yield (name, field, value) of each part of a record, or of a tuple of records by number."""
+    if isinstance(tree, tuple):
+        yield from ((str(place), _MEMBER, one) for place, one in enumerate(tree))
+    else:
+        yield from ((f.name, f, getattr(tree, f.name)) for f in dataclasses.fields(tree))
+
+
+def with_members(tree: Any, changed: Mapping[str, Any]) -> Any:
+    """Return a record, or a tuple of records, with some of its parts replaced."""
+    if isinstance(tree, tuple):
+        return tuple(changed.get(name, one) for name, _, one in members(tree))
+    return dataclasses.replace(tree, **changed)
+
+
+def last_name(path: str) -> str:
+    """Return the last part of a path; of a member of a tuple with the tuple's name and its place.
+
+    >>> last_name("system.hbm_bandwidth"), last_name("system.tiers.1.size")
+    ('hbm_bandwidth', 'tiers.1.size')
+    """
+    parts = path.split(".")
+    return ".".join(parts[-3:] if parts[-2:-1] and parts[-2].isdigit() else parts[-1:])
+
+
 def get_at(tree: Any, path: str) -> Any:
-    """Return the leaf or record at a dotted path."""
+    """Return the leaf or record at a dotted path; members of a tuple are counted from 0."""
     for name in path.split("."):
-        tree = getattr(tree, _known(tree, name, path))
+        _known(tree, name, path)
+        tree = tree[int(name)] if isinstance(tree, tuple) else getattr(tree, name)
     return tree
 
 
@@ -128,7 +161,7 @@ def field_at(tree: Any, path: str) -> "dataclasses.Field[Any]":
     head, _, name = path.rpartition(".")
     parent = get_at(tree, head) if head else tree
     _known(parent, name, path)
-    return next(f for f in dataclasses.fields(parent) if f.name == name)
+    return next(field for own, field, _ in members(parent) if own == name)
 
 
 def replace_at(tree: Any, path: str, value: Any) -> Any:
@@ -138,18 +171,17 @@ def replace_at(tree: Any, path: str, value: Any) -> Any:
     """
     head, _, rest = path.partition(".")
     leaf = replace_at(get_at(tree, head), rest, value) if rest else value
-    return dataclasses.replace(tree, **{_known(tree, head, path): leaf})
+    return with_members(tree, {_known(tree, head, path): leaf})
 
 
 def leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, "dataclasses.Field[Any]", Any]]:
     """Yield (dotted path, field, value) for every number that a record gives."""
-    for field in dataclasses.fields(tree):
-        value = getattr(tree, field.name)
+    for name, field, value in members(tree):
         if is_quantity(field):
             if value is not None:
-                yield prefix + field.name, field, value
+                yield prefix + name, field, value
         elif value is not None:
-            yield from leaves(value, f"{prefix}{field.name}.")
+            yield from leaves(value, f"{prefix}{name}.")
 
 
 class Absent:
@@ -210,15 +242,14 @@ def with_named_absences(tree: Record, prefix: str = "") -> Record:
     jaxroof.records.Missing: bandwidth: not given; expected a value: Bandwidth of the link [B/s]
     """
     changed: dict[str, Any] = {}
-    for field in dataclasses.fields(tree) if dataclasses.is_dataclass(tree) else ():
-        value = getattr(tree, field.name)
+    for name, field, value in members(tree) if _has_members(tree) else ():
         if value is None and is_quantity(field):
-            changed[field.name] = Absent(prefix + field.name, field, type(tree))
-        elif dataclasses.is_dataclass(value):
-            inner = with_named_absences(value, f"{prefix}{field.name}.")
+            changed[name] = Absent(prefix + name, field, type(tree))
+        elif _has_members(value):
+            inner = with_named_absences(value, f"{prefix}{name}.")
             if inner is not value:
-                changed[field.name] = inner
-    return dataclasses.replace(tree, **changed) if changed else tree  # type: ignore[type-var]
+                changed[name] = inner
+    return with_members(tree, changed) if changed else tree
 
 
 def value_or(value: Any, otherwise: Any) -> Any:
@@ -233,15 +264,28 @@ def value_or(value: Any, otherwise: Any) -> Any:
 def checked(tree: Record, prefix: str = "") -> Record:
     """Return a record whose leaves are checked float64 arrays; all input passes through here."""
     changed: dict[str, Any] = {}
-    for field in dataclasses.fields(tree):  # type: ignore[arg-type]
-        value, path = getattr(tree, field.name), prefix + field.name
+    for name, field, value in members(tree):
+        path = prefix + name
         if value is None:
             continue
         if is_quantity(field):
-            changed[field.name] = checked_values(value, field, path)
+            changed[name] = checked_values(value, field, path)
         else:
-            changed[field.name] = checked(value, f"{path}.")
-    return dataclasses.replace(tree, **changed)  # type: ignore[type-var]
+            changed[name] = checked(value, f"{path}.")
+    made = with_members(tree, changed)
+    if isinstance(made, tuple):
+        check_order(made, prefix)
+    return made
+
+
+def check_order(members_of: Sequence[Any], prefix: str) -> None:
+    """Check that the numbers that a tuple's records name in ``GROWING`` never fall along it."""
+    for place, (below, one) in enumerate(itertools.pairwise(members_of), start=1):
+        for name in getattr(one, "GROWING", ()):
+            less, least = getattr(one, name), getattr(below, name)
+            if np.any(less < least):
+                said = f"expected at least that of {prefix}{place - 1}, {np.max(least):.12g}"
+                raise refusal(f"{prefix}{place}.{name}", f"{said}, given {np.min(less):.12g}")
 
 
 def checked_values(value: Any, field: "dataclasses.Field[Any]", where: str) -> np.ndarray:
@@ -256,6 +300,7 @@ def checked_values(value: Any, field: "dataclasses.Field[Any]", where: str) -> n
         said = shown(value) if array is None else str(value).lower()
         raise InputError(f"{where}: {said} is not a number; expected {_range(field)}")
     low = array >= 0 if field.metadata["zero"] else array > 0
+    low &= array >= field.metadata["least"]
     good = np.isfinite(array) & low & (array <= field.metadata["most"])
     if field.metadata["whole"]:
         good &= array == np.floor(array)
@@ -278,16 +323,21 @@ def number_of(value: Any, field: "dataclasses.Field[Any]", where: str) -> float:
 def _range(field: "dataclasses.Field[Any]") -> str:
     kind = "a whole number" if field.metadata["whole"] else "a finite number"
     low = "of at least 0" if field.metadata["zero"] else "above 0"
+    low = f"of at least {field.metadata['least']:g}" if field.metadata["least"] else low
     most = field.metadata["most"]
     unit = "" if field.metadata["unit"] == "1" else f" [{field.metadata['unit']}]"
     return f"{kind} {low}" + (f" and at most {most:.12g}" if most != MOST else "") + unit
 
 
+def _has_members(tree: Any) -> bool:
+    return isinstance(tree, tuple) or dataclasses.is_dataclass(tree)
+
+
 def _known(tree: Any, name: str, path: str) -> str:
-    if not dataclasses.is_dataclass(tree):
+    if not _has_members(tree):
         what = "nothing is given there" if tree is None else "it is one number"
         raise InputError(f"{path}: no such field: {path.rpartition('.')[0]} has none, {what}")
-    names = [f.name for f in dataclasses.fields(tree)]
+    names = [own for own, _, _ in members(tree)]
     if name not in names:
         raise unknown("", path, f"field of {type(tree).__name__}", names)
     return name

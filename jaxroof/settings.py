@@ -112,7 +112,7 @@ def _built(
     values: dict[str, Any] = {}
     for field in dataclasses.fields(kind):
         path, optional = prefix + field.name, field.default is not dataclasses.MISSING
-        held = getattr(start, field.name, field.default if optional else None)
+        held: Any = getattr(start, field.name, field.default if optional else None)
         if is_quantity(field):
             if path in settings:
                 values[field.name] = number_in(settings[path], field, path)
@@ -130,9 +130,18 @@ def _built(
             held = values[field.name] = _record(kind, field.name, path, settings[path], names)
         if held is None and start is not None and inside:
             what = f"no such field: {path} has none, nothing is given there"
+            what += field.metadata.get("expected", "")
             raise refusal(next(iter(inside)), what)
         of = record_type(kind, field.name) if held is None else type(held)
-        if inside or (start is None and held is None and _is_moved(of, inner, moved)):
+        many = members_of(kind, field.name)
+        if many and inside:
+            values[field.name] = tuple(
+                _built(one, f"{inner}{place}.", inside, names, moved, held and held[place])
+                for place, one in enumerate(many)
+            )
+        elif many:
+            continue
+        elif inside or (start is None and held is None and _is_moved(of, inner, moved)):
             values[field.name] = _built(of, inner, inside, names, moved, held)
         elif held is None and start is None and not optional:
             raise refusal(path, f"missing; {_expected(path, names)}")
@@ -215,6 +224,8 @@ def least(kind: type[Any]) -> Any:
             values[field.name] = field.default
         elif is_quantity(field):
             values[field.name] = 1.0
+        elif members_of(kind, field.name):
+            values[field.name] = None  # what needs no tuple of records has none
         else:
             values[field.name] = least(record_type(kind, field.name))
     return kind(**values)
@@ -228,6 +239,8 @@ def paths_of(kind: type[Any], prefix: str = "") -> Iterator[tuple[str, "dataclas
     for field in dataclasses.fields(kind):
         yield prefix + field.name, field
         inner = record_type(kind, field.name)
+        for place, one in enumerate(members_of(kind, field.name)):
+            yield from paths_of(one, f"{prefix}{field.name}.{place}.")
         if not is_quantity(field) and dataclasses.is_dataclass(inner):
             yield from paths_of(inner, f"{prefix}{field.name}.")  # type: ignore[arg-type]
 
@@ -250,6 +263,13 @@ def record_type(kind: type[Any], name: str) -> Any:
     hint = _hints(kind).get(name)
     of = [one for one in typing.get_args(hint) if dataclasses.is_dataclass(one)]
     return of[0] if of else hint
+
+
+def members_of(kind: type[Any], name: str) -> tuple[type[Any], ...]:
+    """Return the classes of a field that holds a tuple of records, none for any other field."""
+    hint = _hints(kind).get(name)
+    of = [one for one in (hint, *typing.get_args(hint)) if typing.get_origin(one) is tuple]
+    return typing.get_args(of[0]) if of else ()
 
 
 def fields_of(inputs: Any, path: str) -> str:

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from jaxroof.records import is_quantity
+from jaxroof.records import is_quantity, members
 
 
 class Structure(NamedTuple):
@@ -19,6 +19,8 @@ class Structure(NamedTuple):
 
         def made(part: "Structure | bool") -> Any:
             if isinstance(part, Structure):
+                if part.kind is tuple:
+                    return tuple(made(inner) for _, inner in part.fields)
                 return part.kind(**{name: made(inner) for name, inner in part.fields})
             return next(left) if part else None
 
@@ -28,11 +30,10 @@ class Structure(NamedTuple):
 def structure(tree: Any) -> Structure:
     """Return which numbers a record gives; equal structures have the same paths in ``leaves``."""
 
-    def part(field: "dataclasses.Field[Any]") -> Structure | bool:
-        value = getattr(tree, field.name)
+    def part(field: "dataclasses.Field[Any]", value: Any) -> Structure | bool:
         return value is not None if is_quantity(field) or value is None else structure(value)
 
-    return Structure(type(tree), tuple((f.name, part(f)) for f in dataclasses.fields(tree)))
+    return Structure(type(tree), tuple((name, part(*own)) for name, *own in members(tree)))
 
 
 def map_numbers(function: Callable[[Any], Any], tree: Any) -> Any:

@@ -17,6 +17,7 @@ from jaxroof.engine.search.problem import constraints_of
 from jaxroof.engine.search.search import search
 from jaxroof.errors import InputError, NoAnswer, refusal, shown
 from jaxroof.estimator import Estimator
+from jaxroof.estimators import TORUS, on_system
 from jaxroof.estimators import estimator as named
 from jaxroof.estimators.training.interval import Uncertain, chance_sooner
 from jaxroof.estimators.training.precision import BF16, MACHINE, PRECISION
@@ -80,7 +81,8 @@ def compare(
     >>> [str(name) for name in data.system.values], bool(0.5 < data.sooner.max() < 1.0)
     (['8 x h100-nvs8', '16 x a100-80-sxm'], True)
     """
-    of = named(estimator) if isinstance(estimator, str) else estimator
+    first = contender(system if isinstance(system, str) else next(iter(system))).system
+    of = on_system(named(estimator) if isinstance(estimator, str) else estimator, first)
     chosen = by_path(of.shorthand, {**(settings or {}), **more})
     names = [model] if isinstance(model, str) else list(model)
     sizes = [*gpus] if isinstance(gpus, Sequence) else [] if gpus is None else [gpus]
@@ -196,12 +198,20 @@ def _asked(
     if of.expand is None:  # no number formats by name, no chips
         return ask(of, settings={**given, "system": record})
     own = {PRECISION: one.number_format} if one.number_format else {}
-    return ask(of, settings={**given, **own, "system": one.system})
+    found = ask(of, settings={**given, **own, "system": one.system})
+    links = ("link_bandwidth",) if of.name == TORUS else ("fast_domain", "fast_bandwidth")
+    needed = ("hbm_capacity", "slow_bandwidth", *links)
+    lacks = [field for field in needed if getattr(found.inputs.system, field) is None]
+    if lacks:
+        raise NoAnswer(f"{one.system}: lacks {', '.join(lacks)}; expected a system that has them")
+    return found
 
 
 def _system_of(of: Estimator, one: Contender, number_format: str | None, chip: Any) -> Any:
     if of.expand is None:  # the study's: peaks by number format, no chips
         return named_system(one.system, one.number_format or number_format)
+    if of.name == TORUS:
+        return of.names["system"](one.system)
     machine, _ = with_chip({}, one.system, chip)
     return of.names["system"](machine) if isinstance(machine, str) else machine
 

@@ -5,6 +5,7 @@ Under named software: what it sets, what it cannot do, the memory it needs.
 
 import dataclasses
 import enum
+import functools
 import os
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -12,10 +13,10 @@ from typing import Any, NamedTuple
 
 from jaxroof.catalog.lookup import TODAY, Software, software
 from jaxroof.catalog.lookup import system as system_named
-from jaxroof.catalog.system import System, usable_memory
+from jaxroof.catalog.system import usable_memory
 from jaxroof.engine.grid.question import ask, long_names
 from jaxroof.engine.search.plan_text import unknown_field
-from jaxroof.errors import NoAnswer, refusal, shown, unknown
+from jaxroof.errors import refusal, shown, unknown
 from jaxroof.estimators.training.inputs import (
     RECOMPUTATION,
     SHORTHAND,
@@ -53,18 +54,10 @@ SELECTIVE = "selective"  # the choice of a search: what rc=1 computes again
 EVEN = "even"  # a split of layers: as even as can be
 
 
-def _machine(name: str | os.PathLike[str]) -> System:
-    """Return a system, with its chip where runs of it were measured."""
-    try:
-        return system_named(name, calibrated=True)
-    except NoAnswer:
-        return system_named(name)
-
-
 FIT = dataclasses.replace(  # training whose memory is asked: the rules say what contradicts a plan
     training,
     products={},
-    names={**training.names, "system": _machine},
+    names={**training.names, "system": functools.partial(system_named, calibrated=True)},
     shorthand={**SHORTHAND, **{f"states.{name}": f"plan.{name}" for name in BOTH}},
 )
 SHORT = {short: name for short, name in FIT.short_names.items() if name != "recompute"}

@@ -16,6 +16,7 @@ from jaxroof.engine.grid.tabulate import tabulate as table
 from jaxroof.errors import refusal
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import estimator as named
+from jaxroof.estimators import on_system
 
 Result = TypeVar("Result")
 HOMES = {  # the questions of the engine, imported when they are asked
@@ -30,7 +31,11 @@ HOMES = {  # the questions of the engine, imported when they are asked
     "uncertain": "jaxroof.engine.uncertainty.uncertain",
     "design": "jaxroof.engine.codesign.design",
 }
-BY_RECORD = ("training", "published")  # estimators that a record of inputs may stand for
+BY_RECORD = (
+    "training",
+    "published",
+    "tpu_training",
+)  # estimators that a record of inputs may stand for
 
 
 def by_name(question: Callable[..., Result]) -> Callable[..., Result]:
@@ -41,7 +46,10 @@ def by_name(question: Callable[..., Result]) -> Callable[..., Result]:
 
     @functools.wraps(question)
     def asked(estimator: Any, *records: Any, **more: Any) -> Result:
+        settings = {**(more.get("settings") or {}), **more}
         found = named(estimator) if isinstance(estimator, str) else estimator
+        if isinstance(found, Estimator) and not records:
+            found = on_system(found, settings.get("system"))
         built = isinstance(found, Estimator) and not records and "inputs" not in more
         return question(found, *((None,) if built else records), **more)
 
@@ -60,8 +68,9 @@ def evaluate(
     Arguments: ``estimator`` itself or its name; ``settings`` and ``more`` are values, texts with
     units, or names from the catalogue; ``axes`` as in ``tabulate``.
     """
+    given = {**(settings or {}), **more}
     asked = named(estimator) if isinstance(estimator, str) else estimator
-    return table(asked, None, axes=axes, settings={**(settings or {}), **more})
+    return table(on_system(asked, given.get("system")), None, axes=axes, settings=given)
 
 
 def estimator_for(inputs: Any) -> Estimator:
@@ -71,7 +80,7 @@ def estimator_for(inputs: Any) -> Estimator:
     'training'
     """
     if isinstance(inputs, Mapping):
-        return named(BY_RECORD[0])
+        return on_system(named(BY_RECORD[0]), inputs.get("system"))
     for one in map(named, BY_RECORD):
         if isinstance(inputs, one.inputs):
             return one

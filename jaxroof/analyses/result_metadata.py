@@ -140,6 +140,7 @@ WORDS = {  # resources whose displayed name differs from their own
     "hbm": "HBM bandwidth",
     "fast_links": "NVLink",
     "slow_links": "the network",
+    "torus_links": "the torus links",
 }
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.catalog.chip import Chip
+from jaxroof.catalog.lookup import nearest_words, refuse_torus
 from jaxroof.engine.grid.question import Question, ask, long_names
 from jaxroof.engine.search.candidates import with_plans
 from jaxroof.engine.search.constraints import Constraint
@@ -31,6 +32,7 @@ from jaxroof.engine.search.one_machine import (
 from jaxroof.engine.search.problem import SearchProblem, check_search
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
+from jaxroof.estimators import TORUS, on_system
 from jaxroof.estimators.training.inputs import TrainingInputs, planned
 from jaxroof.estimators.training.interval import (
     REGIMES,
@@ -152,8 +154,15 @@ def fastest_plans(
     """
     named = {"model": model, "system": system}
     given = {**named, "global_batch": global_batch, "chip": chip, **(settings or {}), **more}
-    found = fastest_of(plans_asked(training, given, where), gpus, top, own)
-    return found.assign_attrs(names_of(**named))
+    of = on_system(training, system)
+    found = fastest_of(plans_asked(of, given, where), gpus, top, own)
+    return found.assign_attrs(names_of(**named), **_nearest(system, chip))
+
+
+def _nearest(system: Any, chip: Any) -> dict[str, str]:
+    """Return the sentence that no run of a system's chip was measured, if that is so."""
+    said = nearest_words(system) if chip is None else ""
+    return {"nearest": said} if said else {}
 
 
 def fastest_of(asked: SearchProblem, gpus: Any, top: int = 1, own: str | None = None) -> xr.Dataset:
@@ -163,11 +172,12 @@ def fastest_of(asked: SearchProblem, gpus: Any, top: int = 1, own: str | None = 
         raise NoLegalPlan(none_legal(machine.question, machine.refused))
     if not len(machine.fitting):
         why = f": {machine.why_none}" if machine.why_none else ""
+        least = "search --objective memory" if asked.estimator.name == TORUS else "fit"
         raise NoPlanFits(
             f"plan: none of {machine.plans.size:,} legal ones fits on {int(gpus):,} accelerators"
-            f"{why}; expected more of them, or see what needs least: jaxroof fit"
+            f"{why}; expected more of them, or see what needs least: jaxroof {least}"
         )
-    data, inputs = machine.reports(machine.best(top)[0]), asked.inputs
+    data = machine.reports(machine.best(top)[0])
     best = data.isel(plan=0)
     counts: Whole = {
         "plans_legal": (machine.plans.size, "1", "Legal plans"),
@@ -176,20 +186,38 @@ def fastest_of(asked: SearchProblem, gpus: Any, top: int = 1, own: str | None = 
     }
     data = data.assign(as_variables(counts))
     data = data.rename(own_need="own_device") if own is not None else data
-    whole = as_variables({**_on(machine), **_lean(machine, best), **_measured(machine, best)})
+    whole = as_variables({**_on(machine), **_lean(machine, best)})
+    more, told = (_of_torus if asked.estimator.name == TORUS else _of_gpus)(machine, data)
     place = int(best.regime)
-    degrees = [float(best[name]) for name in ("data", "tensor", "context", "pipeline")]
-    extent = float(inputs.model.sequence), float(inputs.system.fast_domain)
-    outside = [*reasons_outside(math.prod(degrees), degrees[1], *extent)]
     own_runs = of_own_runs(best.step_time_low, best.step_time_high, place)
-    return data.assign({**_of_layers(machine, data), **whole}).assign_attrs(
+    return data.assign({**whole, **more}).assign_attrs(
         **limits_told(machine),
         question="fastest plans",
         options=json.dumps({"own": own}),
         regime=REGIMES[place].words + ", own runs" * bool(own_runs),
-        outside=json.dumps(outside),
-        software_year=float(inputs.software.year),
+        **told,
     )
+
+
+def _of_gpus(machine: OneMachine, data: xr.Dataset) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the parts of a layer, the fastest measured plan, and what was never measured."""
+    inputs, best = machine.question.inputs, data.isel(plan=0)
+    degrees = [float(best[name]) for name in ("data", "tensor", "context", "pipeline")]
+    extent = float(inputs.model.sequence), float(inputs.system.innermost)
+    outside = [*reasons_outside(math.prod(degrees), degrees[1], *extent)]
+    told = {
+        "outside": json.dumps([*outside, *reasons_of_layers(inputs.model)]),
+        "software_year": float(inputs.software.year),
+    }
+    return {**_of_layers(machine, data), **as_variables(_measured(machine, best))}, told
+
+
+def _of_torus(machine: OneMachine, data: xr.Dataset) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what of the best plan on a torus was never measured, and what runs it."""
+    from jaxroof.estimators.tpu_training.step import outside
+
+    never = [*outside(machine.question.inputs, data.isel(plan=0))]
+    return {}, {"outside": json.dumps(never), "software": "MaxText", "accelerator": "chip"}
 
 
 class NoPlanFits(InputError):
@@ -202,8 +230,9 @@ def _lean(machine: OneMachine, best: xr.Dataset) -> Whole:
     Optimizer states stay on the accelerators unless the best moves them to the host.
     """
     near, values = machine.within(float(best.step_time) * (1.0 + LONGER))
-    off = machine.at(near, ("offload_optimizer",))["offload_optimizer"]
-    kept = off <= int(best.offload_optimizer)
+    kept, off = np.ones(len(near), bool), "offload_optimizer"
+    if off in best:
+        kept = machine.at(near, (off,))[off] <= int(best[off])
     place = int(np.argmin(machine.need[near[kept]]))
     lean, which = int(near[kept][place]), f"of the leanest at most {percent(LONGER)} slower"
     return {
@@ -237,7 +266,7 @@ def _measured(machine: OneMachine, best: xr.Dataset) -> Whole:
     inputs, fields = machine.question.inputs, ("tensor", "offload_optimizer")
 
     def is_measured(plans: Mapping[str, Any]) -> np.ndarray:
-        extent = inputs.gpus, plans["tensor"], inputs.model.sequence, inputs.system.fast_domain
+        extent = inputs.gpus, plans["tensor"], inputs.model.sequence, inputs.system.innermost
         return np.asarray(inside(*extent) * (plans["offload_optimizer"] == 0)) > 0.0
 
     if is_measured({name: best[name].values for name in fields}).item():
@@ -312,6 +341,8 @@ def least_memory(
     """
     named = {"model": model, "system": system}
     given = {**named, "global_batch": global_batch, **(settings or {}), **more}
+    if on_system(training, system) is not training:
+        refuse_torus(system)
     asked = plans_asked(stage_memory, given, where)
     data = least_memory_of(asked, gpus=gpus, most=most, top=top, own=own, progress=progress)
     return data.assign_attrs(names_of(**named))

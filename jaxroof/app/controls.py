@@ -117,7 +117,7 @@ def can_be_shown(state: State) -> State:
 @functools.cache
 def systems() -> tuple[str, ...]:
     """Return the systems that the page can be asked about."""
-    return tuple(name for name in catalog.names("systems") if training.name in answers(name))
+    return tuple(name for name in catalog.machines() if training.name in answers(name))
 
 
 @functools.cache

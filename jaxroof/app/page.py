@@ -26,6 +26,7 @@ from jaxroof.app.question import asked
 from jaxroof.app.state import TABS, State, from_link, to_link
 from jaxroof.app.tabs import USUAL, Shown, View, picture_width
 from jaxroof.app.tabs.binds import binds_view
+from jaxroof.app.tabs.collective import collective_view
 from jaxroof.app.tabs.compare import compare_view, with_mine
 from jaxroof.app.tabs.map import map_view
 from jaxroof.app.tabs.memory import memory_view
@@ -42,6 +43,7 @@ VIEWS: dict[str, tuple[str, Callable[..., View]]] = {  # the title of a tab, and
     "binds": ("What binds", binds_view),
     "map": ("Map", map_view),
     "schedule": ("Schedule", schedule_view),
+    "collective": ("Network", collective_view),
     "compare": ("Compare", compare_view),
     "share": ("Share", share_view),
 }

@@ -12,7 +12,7 @@ from jaxroof.units import days as days_words
 from jaxroof.units import percent, seconds, size
 from jaxroof.views.text import fastest_plans as words
 from jaxroof.views.text.assumed import assumed_sentences
-from jaxroof.views.text.interval import HIGH, LOW, TRILLION
+from jaxroof.views.text.interval import HIGH, LOW, TRILLION, accelerator
 from jaxroof.views.text.interval import PATHS as TOKENS
 from jaxroof.views.text.margin import margin_of
 from jaxroof.views.text.plan import plan_sentence, stages_sentence, used_fields, usual_words
@@ -62,17 +62,18 @@ def figures_of_merit(data: xr.Dataset) -> list[tuple[str, str, str]]:
     need, there, days = float(best.memory), float(data.capacity), float(best.training_days)
     interval = " to ".join(seconds(float(best[name])) for name in (LOW, HIGH))
     whole, hours = tokens_words(data), float(f"{24.0 * days * float(data.gpus):.3g}")
+    own = accelerator(data)
     full = f"{margin_of(data).share(need, there)} % of {size(there, 'B')}"
     return [
         ("Step time", seconds(float(best.step_time)), interval),
         (
             "MFU",
             percent(float(best.mfu), 1),
-            f"{float(best.tokens_per_second):,.0f} tokens/s a GPU",
+            f"{float(best.tokens_per_second):,.0f} tokens/s a {own}",
         ),
         ("Memory", size(need, "B"), full),
         ("Training", f"{days_words(days)} days", whole),
-        ("GPU-hours", f"{hours:,.0f}", whole),
+        (f"{own[:1].upper()}{own[1:]}-hours", f"{hours:,.0f}", whole),
     ]
 
 

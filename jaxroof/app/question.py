@@ -12,14 +12,17 @@ from jaxroof import catalog
 from jaxroof.analyses.training_plans import plans_asked
 from jaxroof.app.state import PATHS, START, WHOLE, State, Upload, checked, ungrouped, whole_number
 from jaxroof.catalog import huggingface
-from jaxroof.catalog.lookup import architecture_with_choices, training_system
+from jaxroof.catalog.lookup import architecture_with_choices
 from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.errors import refusal, unknown
+from jaxroof.estimators import on_system
 from jaxroof.estimators.training.step import training
 from jaxroof.records import leaves
 from jaxroof.settings import choices_of
 from jaxroof.units import parse, show
+from jaxroof.views.parameter_words import TIER
 from jaxroof.views.parameter_words import WORDS as SHARED
+from jaxroof.views.parameter_words import words_of as words_of_field
 
 SHOWN = {  # fields of a state that choose what is shown, not what is asked
     name: getattr(START, name) for name in ("mine", "other", "across", "up", "schedule", "tab")
@@ -40,13 +43,22 @@ def asked(state: State) -> SearchProblem:
 @functools.lru_cache(maxsize=64)
 def _asked(state: State) -> SearchProblem:
     model = model_of(state.own_model) if state.own_model else state.model
-    machine = training_system(table_of(state.own_system)) if state.own_system else state.system
+    own: Any = table_of(state.own_system) if state.own_system else None
+    of = on_system(training, own or state.system)
+    machine = state.system if own is None else of.names["system"](own)
     precision = {"precision": state.precision} if state.precision != START.precision else {}
     named: dict[str, Any] = {"model": model, "system": machine, "global_batch": float(state.batch)}
     named |= {"dispatcher": state.dispatcher or None}
-    found = plans_asked(training, {**named, **_settings(state), **precision}, state.where)
+    found = plans_asked(of, {**named, **_settings(state), **precision}, state.where)
     inputs = dataclasses.replace(found.inputs, gpus=np.float64(state.gpus))
     return dataclasses.replace(found, inputs=inputs)
+
+
+def check_stages(found: SearchProblem) -> None:
+    """Check that a step has pipeline stages, of which a tab says more."""
+    assert found.estimator.plan is not None
+    if "pipeline" not in found.estimator.plan_fields:
+        raise refusal("system", "a torus of TPUs, whose step has no stages; expected another tab")
 
 
 def unchanged(state: State) -> State:
@@ -67,10 +79,16 @@ def _settings(state: State) -> dict[str, Any]:
 
 
 def numbers(found: SearchProblem) -> dict[str, tuple[float, Any]]:
-    """Return every number of the inputs that is there, with the metadata of its field."""
+    """Return every number of the inputs that is there, with the metadata of its field.
+
+    Those of two links are left out where a system has tiers.
+    """
     told = leaves(dataclasses.replace(found.inputs, plan=None))
+    unread = UNREAD if found.inputs.system.tiers is not None else ()
     return {
-        path: (float(value), field.metadata) for path, field, value in told if value is not None
+        path: (float(value), field.metadata)
+        for path, field, value in told
+        if value is not None and not path.startswith(unread)
     }
 
 
@@ -133,7 +151,11 @@ MAIN = (  # numbers that always have a slider, where the system has them
     "system.fast_domain",
     "system.fast_bandwidth",
     "system.slow_bandwidth",
+    *(f"system.tiers.{k}.{name}" for k in (0, 1, 2) for name in ("size", "bandwidth")),
+    "system.tiers.1.oversubscription",
+    "system.tiers.2.oversubscription",
 )
+UNREAD = ("system.fast_", "system.slow_", "system.nics", "system.library.")  # beside tiers
 MAPPED = ("gpus", "global_batch", *MAIN, "system.nics", SEQUENCE)
 MOVED = ("system.", "software.", "shared.", SEQUENCE, TOKENS, IMBALANCE)  # that a slider may move
 SIZES = {path: WHOLE[name] for name, path in PATHS.items()}
@@ -191,6 +213,8 @@ def words_of(path: str) -> str:
     ('NVLink bandwidth', 'software year')
     """
     leaf = path.removeprefix("system.")
+    if TIER.search(leaf):
+        return words_of_field(leaf)
     return WORDS.get(path) or SHARED.get(leaf) or leaf.replace(".", " ").replace("_", " ")
 
 
@@ -227,6 +251,7 @@ def stops(path: str, value: float, about: Mapping[str, Any]) -> tuple[float, ...
     most = about["most"]
     if about["whole"]:
         found = sorted({max(1.0, round(v)) for v in found})
+    found = [max(v, float(about.get("least") or 0.0)) for v in found]
     return tuple(dict.fromkeys(v if most is None else min(v, float(most)) for v in found))
 
 

@@ -16,7 +16,7 @@ from jaxroof.units import parse
 
 MODELS = "architectures"  # the kind of the catalogue's models
 PRECISIONS = ("bf16", "fp8", "mxfp8", "nvfp4")
-TABS = ("plans", "time", "memory", "binds", "map", "schedule", "compare", "share")
+TABS = ("plans", "time", "memory", "binds", "map", "schedule", "collective", "compare", "share")
 OWN = ""  # the schedule that the best plan has
 SCHEDULES = ("1f1b", "interleaved", "zb-h1", "dualpipe")
 CHOICE = "choice."  # before the name of a structural choice in a link
@@ -108,7 +108,7 @@ def checked(state: State) -> State:
     named = [] if own else [("model", catalog.canonical(MODELS, state.model), MODELS)]
     named += [("dispatcher", state.dispatcher, "dispatchers")] if state.dispatcher else []
     for field, name, kind in (*named, *((f, getattr(state, f), "systems") for f in SYSTEMS)):
-        if name not in (known := catalog.names(kind)):
+        if name not in (known := catalog.machines() if kind == "systems" else catalog.names(kind)):
             raise unknown(field, name, field, known)
     for name, most in WHOLE.items():
         value = getattr(state, name)

@@ -19,10 +19,18 @@ from jaxroof.errors import nearest, refusal, shown, unknown
 
 FORMATS = ("bf16", "fp8", "fp4", "int8", "fp32")
 
-SINGULAR = {f"{one}s": one for one in ("model", "system", "mlp", "architecture", "chip")}
+KINDS = ("model", "system", "fabric", "mlp", "architecture", "chip", "tpu")
+SINGULAR = {f"{one}s": one for one in KINDS}
 SINGULAR |= {"software": "software", "dispatchers": "dispatcher", "constants": "set of constants"}
 MODELS = ("models", "architectures")  # kinds that people call models
-OTHERS = ("mlps", "systems", "software", "dispatchers", "constants")  # that are listed by name
+OTHERS = (
+    "mlps",
+    "systems",
+    "fabrics",
+    "software",
+    "dispatchers",
+    "constants",
+)  # that are listed by name
 TAKEN_FOR = {  # kind -> the other kind that people call models, and what is wrong with it here
     "models": (
         "architectures",
@@ -36,8 +44,9 @@ TAKEN_FOR = {  # kind -> the other kind that people call models, and what is wro
 }
 TEXTS = ("title", "source", "note", "peaks_source")
 ALSO = {
-    "systems": ["peaks", "peaks_source", "chip", "nics_per_node"],
+    "systems": ["peaks", "peaks_source", "chip", "nics_per_node", "fabric", "tiers", "library"],
     "chips": ["systems", "ranges", "bound", "unseen"],
+    "tpus": ["systems"],
     "architectures": ["family", "released", "taken", "left_out"],
 }
 UNLESS = {  # what an entry of the catalogue has if it does not say otherwise
@@ -55,6 +64,14 @@ UNLESS = {  # what an entry of the catalogue has if it does not say otherwise
 def names(kind: str) -> tuple[str, ...]:
     """Return the names of the published ``models``, ``mlps`` or ``systems``, as in their file."""
     return tuple(_published(kind))
+
+
+def machines() -> tuple[str, ...]:
+    """Return the names that a system may be asked for by: systems, and fabrics that have one."""
+    fabrics = _published("fabrics")
+    return tuple(
+        dict.fromkeys([*_published("systems"), *(n for n in fabrics if "system" in fabrics[n])])
+    )
 
 
 def describe(kind: str, name: str | os.PathLike[str]) -> dict[str, Any]:
@@ -108,7 +125,7 @@ def entry(
     values |= {"title": written["title"], "source": written["source"]}
     if kind == "systems":
         values["peaks"] = read_peaks(written.get("peaks", {}), f"{where}: peaks")
-        values |= {key: written[key] for key in ("chip", "nics_per_node") if key in written}
+        values |= {key: written[key] for key in ALSO[kind][2:] if key in written}
     return values
 
 
@@ -261,6 +278,13 @@ def _by_name(kind: str, name: str, where: str) -> dict[str, Any]:
     name = canonical(kind, name)
     if name in published:
         return copy.deepcopy(published[name])
+    fabrics = _published("fabrics") if kind == "systems" else {}
+    if name in fabrics and "system" not in fabrics[name]:
+        said = f"a fabric whose system is not here; expected a system, and fabric={name} beside it"
+        raise refusal(where or name, said)
+    if name in fabrics:  # its usual system, with its network
+        about = {key: fabrics[name][key] for key in ("title", "source")}
+        return _by_name(kind, fabrics[name]["system"], where) | about | {"fabric": name}
     # The bare name of a system with variants, or an unknown variant: the error lists the variants.
     stem = name.casefold().partition("-nvs")[0]
     variants = [known for known in published if known.startswith(f"{stem}-")]
@@ -271,7 +295,7 @@ def _by_name(kind: str, name: str, where: str) -> dict[str, Any]:
     if name in _published(other):
         like = nearest(name, published) or next(iter(published))
         raise refusal(where, f"{name}: {problem}, such as {like!r}.")
-    raise unknown(where, name, SINGULAR[kind], published)
+    raise unknown(where, name, SINGULAR[kind], [*published, *fabrics])
 
 
 def _check_complete(

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -9,8 +10,10 @@ from typing import Any, NamedTuple
 from jaxroof import catalog
 from jaxroof.catalog.architecture import Architecture
 from jaxroof.catalog.chip import Chip
+from jaxroof.catalog.fabrics import with_fabric
 from jaxroof.catalog.models import Mlp, Model
 from jaxroof.catalog.system import System
+from jaxroof.catalog.tpu import TpuChip
 from jaxroof.errors import InputError, NoAnswer, refusal, unknown
 from jaxroof.records import checked, units, value_or
 from jaxroof.settings import apply_settings, carrying
@@ -175,7 +178,12 @@ def system(
         entry.pop("hbm_reported", None)
     if "nics_per_node" in entry and "nics" not in fields:
         fields = {key: entry[key] for key in ("nics", "nics_per_node") if key in entry} | fields
+    fabric = fields.pop("fabric", entry.get("fabric"))
+    links = {key: fields.pop(key) for key in [*fields] if key.startswith(("tiers", "library"))}
     found = _record(System, entry, name, fields)
+    if fabric is not None or "tiers" in entry:
+        found = with_fabric(found, fabric, entry.get("tiers", ()), entry.get("library", {}), name)
+    found = _settled(found, name, links) if links else found
     if reported is not None:
         none: Any = None
         found = as_reported(found) if reported else dataclasses.replace(found, hbm_reported=none)
@@ -208,15 +216,31 @@ def chip(name: str | os.PathLike[str] | catalog.Table, **fields: Any) -> Chip:
     return _record(Chip, entry, name, fields)
 
 
-def chip_name(system: Any) -> str:
-    """Return the name of the chip of a system."""
+def _generations() -> dict[str, str]:
+    """Return the systems of the catalogue whose chip is known: system -> chip."""
     entries = {name: catalog.describe("chips", name) for name in catalog.names("chips")}
-    known = {one: name for name, written in entries.items() for one in written["systems"]}
-    if str(system) not in known:
+    return {one: name for name, written in entries.items() for one in written["systems"]}
+
+
+def known_chip(system: Any) -> str | None:
+    """Return the name of the chip of a system, None where no run of it was measured."""
+    known = _generations()
+    if str(system) in catalog.names("fabrics") and str(system) not in known:
+        system = catalog.describe("fabrics", str(system)).get("system", system)
+    return known.get(str(system))
+
+
+def chip_name(system: Any) -> str:
+    """Return the name of the chip of a system.
+
+    Raises: NoAnswer for one of which no run was measured.
+    """
+    name = known_chip(system)
+    if name is None:
         said = "no measured run of its chip, so that it has no step time; expected a system of"
         able = "h100-nvs8, h200-141-sxm, b200-180-sxm, gb200-nvl72, a100-80-sxm"
         raise NoAnswer(f"{system}: {said} a calibrated chip, such as {able}")
-    return known[str(system)]
+    return name
 
 
 def chip_of(
@@ -232,20 +256,117 @@ def chip_of(
     (0.728, 5000000000000000.0)
     """
     entry = catalog.entry("systems", system, units(System))
+    refuse_torus(system)
     written = entry.get("chip") if own is None else own
     if isinstance(written, Mapping):
         written = catalog.Table(f"{_called(system)}: chip", written)
     base = None if written is not None else catalog.base_of("systems", system)
-    name = written if base is None else chip_name(base)
-    name = chip_name(_called(system)) if name is None else name
+    name = written if base is None else known_chip(base)
+    name = known_chip(_called(system)) if name is None else name
+    near: Any = known_chip(nearest_system(system)) if name is None else name
     peaks = entry["peaks"]
     few = {f"{form}_flops": peaks[form] for form in ("fp8", "fp4") if form in peaks}
-    about = {}
+    if isinstance(near, str) and not catalog.is_file(near):  # a chip may lack what is sold with it
+        stated = catalog.describe("chips", catalog.canonical("chips", near))
+        few = {field: rate for field, rate in few.items() if field not in stated}
+    about = {} if name is not None else {"calibrated": 0.0}
     if isinstance(written, str) and not catalog.is_file(written):
         base = catalog.base_of("systems", system)  # without one, the system's file is believed
         known = catalog.describe("chips", catalog.canonical("chips", written))["systems"]
         about = {"calibrated": float(base is None or base in known)}
-    return chip(name, **few, **about)
+    return chip(near, **few, **about)
+
+
+def nearest_system(name: str | os.PathLike[str] | catalog.Table) -> str:
+    """Return the system nearest to another whose chip is known, of its vendor where that is AMD.
+
+    By the logarithms of matrix rate and memory bandwidth, then of the fast domain.
+
+    >>> nearest_system("h100-book"), nearest_system("rtx-4090")
+    ('h100-sxm', 'a100-40-sxm')
+    """
+    found = system(name)
+    amd = "AMD" in catalog.entry("systems", name, units(System))["title"]
+
+    def apart(other: System, *fields: str) -> float:
+        pairs = ((getattr(found, field), getattr(other, field)) for field in fields)
+        gaps = [math.log(float(a / b)) for a, b in pairs if a is not None]
+        return math.hypot(*gaps)
+
+    def distance(other: str) -> tuple[bool, float, float]:
+        known = system(other)
+        vendor = ("AMD" in catalog.describe("systems", other)["title"]) != amd
+        rates = apart(known, "matrix_flops", "hbm_bandwidth")
+        return vendor, rates, apart(known, "fast_domain")
+
+    return min(_generations(), key=distance)
+
+
+def nearest_words(system: Any) -> str:
+    """Return that no run of the chip of a system was measured, in a sentence; empty if one was."""
+    if isinstance(system, System) or is_torus(system):
+        return ""
+    entry = catalog.entry("systems", system, units(System))
+    if "chip" in entry or known_chip(catalog.base_of("systems", system) or _called(system)):
+        return ""
+    title = catalog.describe("chips", _generations()[nearest_system(system)])["title"]
+    said = f"No run on the chip of {_called(system)} was measured"
+    return f"{said}: its constants are those of {title.split(':')[0]}, the nearest that was."
+
+
+def tpu_of(system: str | os.PathLike[str] | catalog.Table) -> TpuChip:
+    """Return what MaxText gets of the chip of a torus by name or file.
+
+    A generation that was never measured has the constants of the first with as many axes.
+
+    >>> float(tpu_of("tpu-v5p").matmul), float(tpu_of("tpu-v3").calibrated)
+    (0.815, 0.0)
+    """
+    entry = catalog.entry("systems", system, units(System))
+    if "torus_axes" not in entry or "link_bandwidth" not in entry:
+        said = "no torus of TPUs, so ask it apart from them: its software is not MaxText"
+        raise NoAnswer(f"{_called(system)}: {said}")
+    known = {one: name for name in catalog.names("tpus") for one in _tpu(name)["systems"]}
+    own = known.get(str(catalog.base_of("systems", system)))
+    flat = entry["torus_axes"] < 3.0
+    name = own or next(n for n in known.values() if (_tpu(n)["longest_z"] == 1) == flat)
+    peaks = {
+        f"{form}_flops": entry["peaks"][form] for form in ("int8", "fp8") if form in entry["peaks"]
+    }
+    more = {} if own else {"devices": 1.0, "calibrated": 0.0} | peaks
+    written = catalog.entry("tpus", name, units(TpuChip), _optional(TpuChip))
+    return _record(TpuChip, written, name, more)
+
+
+def _tpu(name: str) -> dict[str, Any]:
+    return catalog.describe("tpus", name)
+
+
+def is_torus(system: Any) -> bool:
+    """Return whether a system, by name or file or as a record, is a torus of TPUs."""
+    if isinstance(system, System):
+        return system.tpu is not None
+    written = catalog.describe("systems", system)
+    return {"torus_axes", "link_bandwidth"} <= {*written}
+
+
+def refuse_torus(system: Any) -> None:
+    """Check that a question of Megatron's step is of no torus of TPUs.
+
+    Raises: NoAnswer.
+    """
+    if not isinstance(system, System) and is_torus(system):
+        said = "a torus of TPUs, whose step is MaxText's; expected search, explain, pareto, fit"
+        raise NoAnswer(f"{_called(system)}: {said} --gpus, or compare of such systems alone")
+
+
+def tpu_system(name: str | os.PathLike[str] | catalog.Table, **fields: Any) -> System:
+    """Return a torus of TPUs with what MaxText gets of its chip, as ``training_system`` does.
+
+    >>> float(tpu_system("tpu-v7").tpu.devices)
+    2.0
+    """
+    return dataclasses.replace(device(name, **fields), tpu=tpu_of(name))
 
 
 def with_chip(
@@ -282,7 +403,11 @@ def _called(name: str | os.PathLike[str] | catalog.Table) -> str:
 
 def _record(kind: type[Any], entry: dict[str, Any], name: Any, fields: dict[str, Any]) -> Any:
     known = {field: entry[field] for field in units(kind) if field in entry}
+    return _settled(kind(**known), name, fields)
+
+
+def _settled(start: Any, name: Any, fields: dict[str, Any]) -> Any:
     try:
-        return checked(apply_settings(kind(**known), None, fields)[0])
+        return checked(apply_settings(start, None, fields)[0])
     except InputError as error:
         raise refusal(_called(name), str(error)) from None

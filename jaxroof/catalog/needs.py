@@ -22,6 +22,7 @@ TRAINING_READS = (  # fields of a system that a step of `training` depends on; a
     *("matrix_flops", "hbm_bandwidth", "hbm_capacity", "hbm_usable"),
     *("fast_domain", "fast_bandwidth", "slow_bandwidth", "nics"),
 )
+LINKS = ("fast_domain", "fast_bandwidth")  # of a machine that is no torus
 QUESTIONS = {  # what each estimator answers, in words
     "published": "a training step",
     "unfused": "a layer of unfused blocks",
@@ -79,8 +80,8 @@ def refuse(
 def answers(name: str) -> list[str]:
     """Return the questions that a published system can answer, one word each."""
     written = catalog.describe("systems", name)
-    calibrated = (catalog.describe("chips", chip)["systems"] for chip in catalog.names("chips"))
-    found = ["training"] if any(name in systems for systems in calibrated) else []
+    needed = ("link_bandwidth", "torus_axes") if "torus_axes" in written else LINKS
+    found = ["training"] if {*needed, "hbm_capacity", "slow_bandwidth"} <= {*written} else []
     words = {"published": "published", "matmul": "roofline", "torus": "torus", "limits": "limits"}
     return found + [word for key, word in words.items() if set(NEEDS[key]) <= set(written)]
 

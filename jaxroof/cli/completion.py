@@ -7,7 +7,7 @@ from click.shell_completion import CompletionItem
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 MODELS = ("models", "architectures")
-OTHERS = ("mlps", "systems", "software", "dispatchers", "constants")
+OTHERS = ("mlps", "systems", "fabrics", "software", "dispatchers", "constants")
 
 
 def _names_of(*kinds: str) -> Complete:

@@ -34,6 +34,7 @@ COMMANDS = {  # the module of that name in this package, and its line in the hel
     "schedule": "Compare the pipeline schedules of a plan.",
     "trace": "Write or draw every operation of an MLP's step.",
     "roofline": "Print what binds an operator, and from which size on.",
+    "collective": "Print how long one collective takes, and by which algorithm.",
     "evaluate": "Ask an estimator every row of a CSV file.",
     "validate": "Print the error against what others measured.",
     "calibrate": "Fit few constants to your own measured steps.",

@@ -19,6 +19,7 @@ from jaxroof.engine.search.plan_text import parse_plan, plan_items
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimator import Estimator
+from jaxroof.estimators import TORUS, on_system
 from jaxroof.estimators.published.legality import broken_words
 from jaxroof.estimators.published.step import published
 from jaxroof.estimators.training.named_settings import KINDS
@@ -68,8 +69,8 @@ class PlansQuestion:
 
     @functools.cached_property
     def of(self) -> Estimator:
-        """Return the estimator that answers."""
-        return step(self.estimator, own=True)
+        """Return the estimator that answers: on a torus of TPUs MaxText's."""
+        return on_system(step(self.estimator, own=True), self.system_name)
 
     @functools.cached_property
     def settings(self) -> dict[str, Any]:
@@ -80,7 +81,11 @@ class PlansQuestion:
             self.sets, sequence=self.sequence, margin=self.margin, split=self.split
         )
         if self.tokens is not None:
-            path = "training_tokens" if self.of is training else "model.training_tokens"
+            path = (
+                "training_tokens"
+                if self.of.name in (training.name, TORUS)
+                else "model.training_tokens"
+            )
             chosen.setdefault(path, self.tokens)
         for name in {*self.of.plan_fields, *self.of.short_names} & {*chosen}:
             raise refusal("--set", f"{name}: a field of the plan; constrain it with --where")
@@ -94,7 +99,7 @@ class PlansQuestion:
     @property
     def words(self) -> str:
         """Return the model, the accelerators and the system in words, or what is asked."""
-        if self.of.name not in STEPS:
+        if self.of.name not in (*STEPS, TORUS):
             return self.of.about.rstrip("?") or self.of.name
         sizes = self.gpus if isinstance(self.gpus, list) else [self.gpus]
         counts = ", ".join(f"{size:,}" for size in sizes)

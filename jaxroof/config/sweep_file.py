@@ -25,6 +25,7 @@ from jaxroof.engine.runs.job import SweepJob, check_whole, sweep_job
 from jaxroof.engine.sensitivity.elasticities import elasticities
 from jaxroof.errors import InputError, errors_in, refusal, unknown
 from jaxroof.estimator import Estimator
+from jaxroof.estimators import on_system
 from jaxroof.estimators.plugins import estimator_of
 from jaxroof.estimators.published.step import published
 from jaxroof.estimators.training.named_settings import KINDS
@@ -83,6 +84,8 @@ def _sweep(written: dict[str, Any], path: pathlib.Path, trust: bool) -> Sweep:
     typed("", written, KEYS)
     with errors_in("estimator"):
         estimator = estimator_of(written.get("estimator", training.name), path.parent, trust)
+        machine = written.get("system")
+        estimator = on_system(estimator, machine and beside(path.parent, machine))
     varied = axes(written.get("axes", {}), folder=path.parent)
     settings = plan_and_set(written, estimator)
     placed = {key: settings.pop(key) for key in ("placement",) if settings.get(key) is not None}

@@ -5,17 +5,20 @@ files and sweep files then accept its name, and the tests of the laws include it
 """
 
 import importlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from jaxroof.errors import unknown
+from jaxroof.errors import InputError, unknown
 from jaxroof.estimators.questions import QUESTIONS
 
 if TYPE_CHECKING:
     from jaxroof.estimator import Estimator
 
+STEP, TORUS = "training", "tpu_training"  # a training step of today, and the same under MaxText
+
 MODULES = {  # home: the estimators that it holds
     "published.step": "published",
     "training.step": "training stage_memory",
+    "tpu_training.step": "tpu_training",
     "training.model_size": "model_size model_flops mfu",
     "published.unfused": "unfused",
     "mlp_pipeline.step": "pipeline",
@@ -60,3 +63,21 @@ def estimator(name: str) -> "Estimator":
     found = getattr(importlib.import_module(HOMES[name]), name)
     assert isinstance(found, Estimator)
     return found
+
+
+def on_system(found: "Estimator", system: Any) -> "Estimator":
+    """Return the estimator of a training step on a system: MaxText's on a torus of TPUs.
+
+    ``system`` is a name, a file or a record; None, or what is none of them, changes nothing.
+
+    >>> on_system(estimator("training"), "tpu-v5p").name
+    'tpu_training'
+    """
+    from jaxroof.catalog.lookup import is_torus  # not above: a list of names needs no records
+
+    if found.name != STEP or system is None:
+        return found
+    try:
+        return estimator(TORUS) if is_torus(system) else found
+    except (InputError, TypeError):  # said where the system is read
+        return found

@@ -5,6 +5,9 @@ QUESTIONS = {
     "training": (
         "How long does a training step of a model of today take, how sure is that, and does it fit?"
     ),
+    "tpu_training": (
+        "How long does a training step under MaxText take on a torus of TPUs, and does it fit?"
+    ),
     "stage_memory": (
         "What does the fullest stage of a training step keep in memory, and does it fit?"
     ),

@@ -1,13 +1,14 @@
 """What a group of ranks pays to exchange data over tiers of links, for every estimator.
 
-A network is a row of tiers, innermost first: NVLink, then the network between nodes. A ring, a tree
-and an exchange take any number of them. Of a group of g ranks, i_k share a domain of tier k, and
-m_k = g / i_{k - 1} domains of the tier below are on the way at tier k (m_0 = g); the outermost tier
-holds the whole group. Messages are bytes, times seconds; a group of one takes no time.
+A network is a row of tiers, innermost first: NVLink, then the network between nodes, of one tier or
+of leaves, spines and pods. A ring, a tree and an exchange take any number of them. Of a group of g
+ranks, i_k share a domain of tier k, and m_k = g / i_{k - 1} domains of the tier below are on the
+way at tier k (m_0 = g); the outermost tier holds the whole group. Messages are bytes, times
+seconds; a group of one takes no time.
 
 The study of 2024 has its own bookkeeping of two tiers, at the foot.
 
-Source: docs/models/training_step_today.md, section 3.
+Source: docs/models/training_step_today.md, section 3; docs/models/networks.md, sections 2 and 7.
 """
 
 from collections.abc import Callable
@@ -54,17 +55,29 @@ class Group(NamedTuple):
         return (self.members, *(self.members / inside for inside in self.inside), 1.0)
 
 
-def placed(network: Network, members: Number, inner: Number = 1.0) -> Group:
+def placed(
+    network: Network,
+    members: Number,
+    inner: Number = 1.0,
+    block: Number | None = None,
+    apart: Number = 1.0,
+) -> Group:
     """Return a group that lies in the domains beside what is inner to it.
 
-    i_k = min(max(D_k / s, 1), g) with s = ``inner``, the product of the degrees inside the group
+    i_k = min(max(D_k / s, 1), g) with s = ``inner``, the product of the degrees inside the group;
+    where only blocks of b members lie so, a ranks for each of another group between them:
+    max(min(D_k / s, b), D_k / (s a)) in place of D_k / s
+
+    Source: docs/models/networks.md, section 2.
 
     >>> tiers = (Tier(8.0, 1.0, 0.0), Tier(0.0, 1.0, 0.0))
     >>> [float(part) for part in placed(Network(tiers), 4.0, 4.0).domains]
     [4.0, 2.0, 1.0]
     """
-    below = network.tiers[:-1]
-    return Group(members, tuple(smaller(larger(t.domain / inner, 1.0), members) for t in below))
+    near = tuple(tier.domain / inner for tier in network.tiers[:-1])
+    if block is not None:
+        near = tuple(larger(smaller(one, block), one / apart) for one in near)
+    return Group(members, tuple(smaller(larger(one, 1.0), members) for one in near))
 
 
 def pair(network: Network, span: Number) -> Group:
@@ -148,6 +161,25 @@ def gather(message: Number, group: Group, network: Network) -> Number:
     sent = others(group.members) * message / ring_rate(group, network)
     time = network.start + ring_hops(group.domains, network) + sent
     return where(group.members > 1.0, time, 0.0)
+
+
+def ladder(message: Number, group: Group, network: Network) -> Number:
+    """Return the time of a gather tier by tier, streamed: as a ring where one tier is in use.
+
+    t = base + sum of hop_k (n_k - 1) + smax of (n_k - 1) / (n_k i_{k - 1} R_k) V
+    with n_k = i_k / i_{k - 1}
+
+    Source: docs/models/networks.md, section 7. No software of ours runs it: for comparison.
+    """
+    below: Number = 1.0
+    hops: Number = 0.0
+    slowest: Number = 0.0
+    for tier, inside in zip(network.tiers, (*group.inside, group.members), strict=True):
+        many = inside / below
+        hops = hops + tier.hop * (many - 1.0)
+        slowest = smooth_larger(slowest, others(many) / (below * tier.rate) * message)
+        below = inside
+    return where(group.members > 1.0, network.start + hops + slowest, 0.0)
 
 
 def all_reduce(message: Number, group: Group, network: Network) -> Number:

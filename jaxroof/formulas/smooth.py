@@ -1,5 +1,7 @@
 """Smooth maxima and minima of times: what overlaps takes a little longer than its longest part."""
 
+from collections.abc import Sequence
+
 from jaxroof.formulas.arithmetic import larger, sqrt, where
 from jaxroof.records import Number
 
@@ -31,6 +33,31 @@ def smooth_larger(a: Number, b: Number, doublings: int = SHARP) -> Number:
     return most * root
 
 
+def smooth_largest(values: Sequence[Number], doublings: int = SHARP) -> Number:
+    """Return a smooth maximum of any number of times.
+
+    t = m (sum of (x / m)^q)^(1 / q) with m the largest, 1e-30 s added to each
+
+    Source: docs/models/networks.md, sections 1 and 7.
+
+    >>> float(smooth_largest((1.0, 1.0, 1.0, 1.0))) == 4.0**0.25
+    True
+    """
+    values = [value + NOTHING for value in values]
+    most = values[0]
+    for value in values[1:]:
+        most = larger(most, value)
+    root: Number = 0.0
+    for value in values:
+        power = value / most
+        for _ in range(doublings):
+            power = power * power
+        root = root + power
+    for _ in range(doublings):
+        root = sqrt(root)
+    return most * root
+
+
 def smooth_smaller(a: Number, b: Number) -> Number:
     """Return a smooth minimum of two positive numbers, t = 1 / smooth_larger(1 / a, 1 / b).
 
@@ -40,3 +67,16 @@ def smooth_smaller(a: Number, b: Number) -> Number:
     True
     """
     return 1.0 / smooth_larger(1.0 / a, 1.0 / b)
+
+
+def smooth_power(a: Number, b: Number, power: Number) -> Number:
+    """Return the smooth maximum of two times with any power q, as ``smooth_larger`` with its own.
+
+    Source: docs/models/networks.md, conventions.
+
+    >>> round(float(smooth_power(1.0, 1.0, 2.0)), 6)
+    1.414214
+    """
+    a, b = a + NOTHING, b + NOTHING
+    most = larger(a, b)
+    return most * (1.0 + (where(a > b, b, a) / most) ** power) ** (1.0 / power)

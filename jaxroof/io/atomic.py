@@ -5,7 +5,7 @@ import io
 import os
 import pathlib
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from jaxroof.errors import InputError, refusal
 
@@ -49,6 +49,12 @@ def replace_file(path: Path, of: Path | None = None, *, sync: bool = True) -> It
             with contextlib.suppress(OSError):
                 os.unlink(name)
             raise
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write lines to a file that is there whole, or not at all."""
+    with replace_file(path) as name, open(name, "w", encoding="utf-8") as out:
+        out.writelines(f"{line}\n" for line in lines)
 
 
 def partial_of(path: Path) -> pathlib.Path:

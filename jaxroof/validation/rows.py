@@ -14,11 +14,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from jaxroof import catalog
 from jaxroof.analyses.rows.columns import Faults, at_places, row_problem
 from jaxroof.catalog import lookup
+from jaxroof.catalog.lookup import tpu_system
 from jaxroof.catalog.system import System
 from jaxroof.engine.runs.row_stream import RowGroup, joined
-from jaxroof.errors import NoAnswer, refusal, shown
+from jaxroof.errors import refusal, shown
+from jaxroof.estimator import Estimator
+from jaxroof.estimators import TORUS, estimator
 from jaxroof.estimators.training.step import training
 from jaxroof.io.csv_blocks import RowFile, open_rows
 
@@ -118,8 +122,9 @@ def rows_of(frame: pd.DataFrame, systems: Systems | None = None, **shared: Any) 
     """Return a table as inputs of ``training``; ``systems`` reads the names of its machines."""
     refused = note(frame, "#refused")
     reasons = {place: why for place, why in enumerate(refused) if why}
-    names = {**training.names, "system": systems or on_system}
-    asked = dataclasses.replace(training, names=names)
+    of = estimator_of(frame)
+    names = {**of.names, "system": systems or (on_system if of is training else tpu_system)}
+    asked = dataclasses.replace(of, names=names)
     where = frame.attrs.get("where", "rows")
     folder = pathlib.Path(where).parent if where.endswith(".csv") else pathlib.Path.cwd()
     question = row_problem(asked, list(frame.columns), shared, folder, where, f"{where}: line 1")
@@ -130,6 +135,11 @@ def rows_of(frame: pd.DataFrame, systems: Systems | None = None, **shared: Any) 
     reasons |= {int(places[row]): why for row, (_, why) in faults.items()}
     groups = [group._replace(rows=places[group.rows]) for group in chunk.groups]
     return Rows(frame, groups, reasons)
+
+
+def estimator_of(frame: pd.DataFrame) -> Estimator:
+    """Return the estimator that a table's columns are inputs of: on slices MaxText's."""
+    return estimator(TORUS) if "plan.slice" in frame.columns else training
 
 
 def together(tables: Mapping[str, Rows]) -> Rows:
@@ -150,10 +160,9 @@ def together(tables: Mapping[str, Rows]) -> Rows:
 
 def on_system(name: str) -> System:
     """Return a system with its chip, or without one where no run of it was fitted."""
-    try:
-        return lookup.training_system(name)
-    except NoAnswer:
-        return lookup.device(name)
+    base = catalog.base_of("systems", name)
+    known = base is None or lookup.known_chip(base)
+    return lookup.training_system(name) if known else lookup.device(name)
 
 
 def measured(frame: pd.DataFrame, name: str, reasons: dict[int, str]) -> np.ndarray:

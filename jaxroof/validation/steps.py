@@ -7,15 +7,21 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from jaxroof.analyses.named_questions import estimator_for
 from jaxroof.errors import InputError
+from jaxroof.estimators.tpu_training.report import TpuReport
 from jaxroof.estimators.training.interval import REGIMES, of_own_runs
 from jaxroof.estimators.training.report import TrainingReport
-from jaxroof.estimators.training.step import training
 from jaxroof.validation.rows import MEASURED_STEP, Rows, about, furthest, measured
 from jaxroof.validation.sources import packaged_rows
 
-PARTS = tuple(
-    f.name for f in dataclasses.fields(TrainingReport) if f.metadata["part_of"] == "step_time"
+PARTS = tuple(  # of the step time, under any software
+    dict.fromkeys(
+        f.name
+        for report in (TrainingReport, TpuReport)
+        for f in dataclasses.fields(report)
+        if f.metadata["part_of"] == "step_time"
+    )
 )
 TIMES = {"time": "step_time", "low": "step_time_low", "high": "step_time_high"}
 OWN = ", own runs"  # of a regime, where the chip was calibrated on them
@@ -48,12 +54,12 @@ def step_answers(rows: Rows) -> pd.DataFrame:
     regimes = np.full(len(found), "", object)
     for group in rows.groups:
         try:
-            report = training.evaluate(group.inputs, group.recipe)
+            report = estimator_for(group.inputs).evaluate(group.inputs, group.recipe)
         except InputError as error:
             reasons.update(dict.fromkeys(group.rows.tolist(), str(error)))
             continue
         for name in columns:
-            columns[name][group.rows] = getattr(report, TIMES.get(name, name))
+            columns[name][group.rows] = getattr(report, TIMES.get(name, name), 0.0)
         regimes[group.rows] = _regimes(report, len(group.rows))
     found = found.assign(**columns, regime=regimes)
     found["error"] = found["time"] / found["measured"] - 1.0
@@ -62,7 +68,7 @@ def step_answers(rows: Rows) -> pd.DataFrame:
     return found
 
 
-def _regimes(report: TrainingReport, rows: int) -> list[str]:
+def _regimes(report: TrainingReport | TpuReport, rows: int) -> list[str]:
     """Return the regime of each row in words."""
     low, high, places = (
         np.broadcast_to(value, rows)

@@ -23,6 +23,7 @@ MODULES = {  # the attribute ``question`` of a Dataset, and the module of its an
     "response": "response",
     "elasticities": "elasticities",
     "roofline": "roofline",
+    "collective": "collective",
     "design": "design",
     "compare": "compare",
     "pareto": "pareto",

@@ -1,5 +1,7 @@
 """The fields of a machine in everyday words, the same in sentences and in pictures."""
 
+import re
+
 WORDS = {
     "gpus": "accelerators",
     "hbm_capacity": "HBM capacity",
@@ -37,6 +39,8 @@ CHIP = {  # what training gets of a chip
     "step": "time once a step",
     "spread": "spread between chips",
 }
+TIER = re.compile(r"(?:^|[._])tiers[._](\d)[._](\w+)$")  # a number of a tier of the network
+TIERS = {"size": "domain", "training_hop": "hop"}
 
 
 def words_of(name: str) -> str:
@@ -44,7 +48,14 @@ def words_of(name: str) -> str:
 
     >>> words_of("system.fast_bandwidth"), words_of("launch_latency"), words_of("system.chip.hbm")
     ('NVLink bandwidth', 'launch latency', 'HBM efficiency')
+    >>> words_of("system.tiers.1.size"), words_of("tiers_2_bandwidth")
+    ('domain of tier 1', 'bandwidth of tier 2')
     """
+    tier = TIER.search(name)
+    if tier is not None:
+        place, leaf = tier.groups()
+        of = "NVLink" if place == "0" else f"tier {place}"
+        return f"{TIERS.get(leaf, leaf.replace('_', ' '))} of {of}"
     head, _, leaf = name.rpartition(".")
     own = CHIP if head.rpartition(".")[2] == "chip" else {}
     return own.get(leaf) or WORDS.get(leaf, leaf.replace("_", " "))

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from jaxroof import catalog
+from jaxroof.catalog.fabrics import with_fabric
 from jaxroof.catalog.lookup import device
 from jaxroof.catalog.needs import answers
 from jaxroof.records import get_at
@@ -18,11 +19,15 @@ def real_systems(
 ) -> dict[Place, list[str]]:
     """Return the systems of the catalogue that lie within a map of two fields, by their place.
 
-    Only those are among them that the estimator knows enough of.
+    On a map of tiers they are its fabrics, on their own systems. Only those are among them that the
+    estimator knows enough of.
     """
     places: dict[Place, list[str]] = {}
-    for name in catalog.names("systems"):
-        record = device(name) if estimator in answers(name) else None
+    on_tiers = any(field.startswith("tiers.") for field in fields)
+    for name in catalog.names("fabrics" if on_tiers else "systems"):
+        plain = catalog.describe("fabrics", name).get("system") if on_tiers else name
+        record = device(plain) if plain and estimator in answers(plain) else None
+        record = with_fabric(record, name) if record is not None and on_tiers else record
         found = [None if record is None else get_at(record, field) for field in fields]
         if None in found:
             continue

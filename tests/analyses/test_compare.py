@@ -71,7 +71,7 @@ BAD = [
     ({"system": ["h100-nvs8:8", "h100-nvs8:8"]}, "system: 8 x h100-nvs8: given twice"),
     ({"system": "h100-nvs9:8"}, "system: h100-nvs9: no such system"),
     ({"system": "h100-nvs8:8:fp9"}, "precision: fp9: no such number format"),
-    ({"system": "mi300x:8"}, "mi300x: no measured run of its chip"),
+    ({"system": "rtx-4090:8"}, "rtx-4090: lacks hbm_capacity, slow_bandwidth, fast_domain"),
 ]
 
 
@@ -81,9 +81,11 @@ def test_bad_contenders_are_refused(asked: dict[str, Any], said: str) -> None:
 
 
 def test_a_system_without_a_step_time_is_told_beside_the_others() -> None:
-    data = jr.compare(system=["h100-nvs8:8", "mi300x:8"], **ASKED)
+    data = jr.compare(system=["h100-nvs8:8", "rtx-4090:8", "tpu-v5p:8"], **ASKED)
     assert data.system.values.tolist() == ["8 x h100-nvs8"]
-    assert "no measured run" in json.loads(data.attrs["without"])["8 x mi300x"]
+    without = json.loads(data.attrs["without"])
+    assert "lacks hbm_capacity" in without["8 x rtx-4090"]
+    assert "whose step is MaxText's" in without["8 x tpu-v5p"]
     assert "sooner" not in data
 
 

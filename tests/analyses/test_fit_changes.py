@@ -132,18 +132,6 @@ def test_results_have_units_and_meanings() -> None:
     assert (found.step_time.attrs["units"], found.device.attrs["units"]) == ("s", "B")
 
 
-def test_without_a_calibrated_chip_memory_alone_ranks() -> None:
-    question = asked("llama3-8b", system="mi300x", settings={"system.hbm_capacity": "90 GB"})
-    before = jr.fit(**question, changes=5)
-    assert "step_time" not in before
-    assert not bool(before.fits)
-    found = json.loads(before.attrs["changes"])
-    assert len(found) == 5
-    assert {one["cost"] for one in found} == {one["step_time"] for one in found} == {None}
-    single = [one["device"] for one in found if _choices(one["set"]) == 1]
-    assert single == sorted(single)
-
-
 def test_kernels_that_keep_more_are_a_change() -> None:
     settings = {"recompute": "full", "attention_kernel": "unfused", "system.hbm_capacity": "73 GB"}
     found = jr.fit_changes(**asked("llama3-8b", settings=settings), most=4)  # single ones alone

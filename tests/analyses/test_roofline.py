@@ -14,7 +14,7 @@ import xarray as xr
 import jaxroof as jr
 
 SHAPE = "--shape B=256,D=4096,F=16384"
-MATMUL = f"roofline --op matmul {SHAPE} --dtypes bf16,int8,bf16 --system tpu-v5e"
+MATMUL = f"roofline --op matmul {SHAPE} --dtypes bf16,int8,bf16 --system tpu-v5e-book"
 SWEEP = "roofline --op matmul --shape D=4096,F=16384 --sweep B=1:8192"
 RATE, BANDWIDTH = 1.97e14, 8.1e11
 OWN = "--set system.matrix_flops='1 PFLOP/s' --set system.hbm_bandwidth='1 TB/s'"
@@ -91,9 +91,9 @@ def test_whole_names_of_dimensions_serve_as_well_as_letters(jaxroof):
 
 
 CRITICAL = [  # system, formats, the small-batch threshold of the sheet (printed digits)
-    ("tpu-v5e", "bf16", RATE / BANDWIDTH),
-    ("tpu-v5e", "int8", 3.94e14 / BANDWIDTH / 2),
-    ("tpu-v5e", "bf16,int8,bf16", RATE / BANDWIDTH / 2),
+    ("tpu-v5e-book", "bf16", RATE / BANDWIDTH),
+    ("tpu-v5e-book", "int8", 3.94e14 / BANDWIDTH / 2),
+    ("tpu-v5e-book", "bf16,int8,bf16", RATE / BANDWIDTH / 2),
     ("h100-sxm", "bf16", 989.5e12 / 3.35e12),
     ("h100-nvl", "fp16", 835e12 / 3.9e12),
 ]
@@ -115,14 +115,17 @@ def test_critical_batches_are_those_of_the_sheet(system, dtypes, small, jaxroof)
 
 
 def test_int8_weights_turn_a_batch_of_200_compute_bound(jaxroof):
-    line = "roofline --op matmul --shape B=200,D=8192,F=32768 --system tpu-v5e"
+    line = "roofline --op matmul --shape B=200,D=8192,F=32768 --system tpu-v5e-book"
     said = jaxroof(f"{line} --dtypes bf16 --dtypes bf16,int8,bf16 -o two.csv")
-    assert "tpu-v5e bf16: memory bound, 79.8 % of the peak within reach." in said.words
-    assert "tpu-v5e bf16,int8,bf16: compute bound, the whole peak within reach." in said.words
-    assert "Fastest: tpu-v5e bf16,int8,bf16 (545 us at least), 1.25 times as fast as" in said.words
+    assert "tpu-v5e-book bf16: memory bound, 79.8 % of the peak within reach." in said.words
+    assert "tpu-v5e-book bf16,int8,bf16: compute bound, the whole peak within reach." in said.words
+    assert (
+        "Fastest: tpu-v5e-book bf16,int8,bf16 (545 us at least), 1.25 times as fast as"
+        in said.words
+    )
     assert cells(said.out)["verdict"][:4] == ["memory", "bound", "compute", "bound"]
     found = jr.read("two.csv")
-    assert found.case.values.tolist() == ["tpu-v5e bf16", "tpu-v5e bf16,int8,bf16"]
+    assert found.case.values.tolist() == ["tpu-v5e-book bf16", "tpu-v5e-book bf16,int8,bf16"]
     for dtypes, lower in zip(("bf16", "bf16,int8,bf16"), found.lower.values, strict=True):
         flops, moved = work(200, 8192, 32768, WIDTHS[dtypes])
         np.testing.assert_allclose(lower, max(flops / RATE, moved / BANDWIDTH), rtol=1e-12)
@@ -138,14 +141,14 @@ def test_settings_change_the_machine_and_the_recipe(jaxroof):
 
 
 def test_a_file_with_one_rate_runs_at_it(jaxroof, tmp_path):
-    (tmp_path / "mine.toml").write_text('base = "tpu-v5e"\nmatrix_flops = "100 TFLOP/s"\n')
+    (tmp_path / "mine.toml").write_text('base = "tpu-v5e-book"\nmatrix_flops = "100 TFLOP/s"\n')
     said = jaxroof(f"roofline --op matmul {SHAPE} --system mine.toml --dtypes fp8")
     assert "on mine fp8" in said.words
     assert cells(said.out)["math_time"][:2] == ["343.6", "us"]
 
 
 def test_what_runs_on_vectors_needs_no_matrix_peak(jaxroof):
-    said = jaxroof("roofline --op dot --shape N=4096 --dtypes fp32 --system tpu-v5e "
+    said = jaxroof("roofline --op dot --shape N=4096 --dtypes fp32 --system tpu-v5e-book "
                    "--set 'system.vector_flops=4 TFLOP/s'")  # fmt: skip
     assert said.code == 0
     assert "Memory bound" in said.words
@@ -171,11 +174,11 @@ def test_what_is_no_roofline_is_a_table_of_results(jaxroof):
 
 
 def test_a_sweep_prints_a_dozen_sizes_and_where_it_turns(jaxroof):
-    said = jaxroof(f"{SWEEP} --dtypes bf16,int8,bf16 --system tpu-v5e")
+    said = jaxroof(f"{SWEEP} --dtypes bf16,int8,bf16 --system tpu-v5e-book")
     assert (said.code, said.err) == (0, "")
     assert (
-        "tpu-v5e bf16,int8,bf16: memory bound, then compute bound from B = 132 on. Balance 243.2 "
-        "FLOP/B; critical B 131.4 exactly; small-B estimate 121.6." in said.words
+        "tpu-v5e-book bf16,int8,bf16: memory bound, then compute bound from B = 132 on. "
+        "Balance 243.2 FLOP/B; critical B 131.4 exactly; small-B estimate 121.6." in said.words
     )
     found = cells(said.out)
     sizes = [name for name in found if name[0].isdigit()]
@@ -185,15 +188,20 @@ def test_a_sweep_prints_a_dozen_sizes_and_where_it_turns(jaxroof):
 
 
 def test_a_sweep_ends_before_the_critical_size_or_never_meets_one(jaxroof):
-    said = jaxroof(f"{SWEEP} --system tpu-v5e".replace("8192", "100")).words
+    said = jaxroof(f"{SWEEP} --system tpu-v5e-book".replace("8192", "100")).words
     assert "memory bound at every B here, compute bound from 263 on" in said
-    line = "roofline --op batched_matmul --shape D=4096,F=16384 --sweep B=1:64 --system tpu-v5e"
+    line = (
+        "roofline --op batched_matmul --shape D=4096,F=16384 --sweep B=1:64 --system tpu-v5e-book"
+    )
     said = jaxroof(f"{line} --dtypes int8").words
-    assert "tpu-v5e int8: memory bound at every B. Balance 486.4 FLOP/B; no B makes it com" in said
+    assert (
+        "tpu-v5e-book int8: memory bound at every B. Balance 486.4 FLOP/B; no B makes it com"
+        in said
+    )
 
 
 def test_the_data_of_a_sweep(jaxroof, tmp_path):
-    line = f"{SWEEP} --dtypes bf16 --dtypes bf16,int8,bf16 --system tpu-v5e,h100-sxm"
+    line = f"{SWEEP} --dtypes bf16 --dtypes bf16,int8,bf16 --system tpu-v5e-book,h100-sxm"
     said = jaxroof(f"{line} -o sweep.nc")
     assert said.err == "wrote sweep.nc\n"
     assert "Fastest at B = 1: h100-sxm bf16,int8,bf16 (20.04 us at least), 8.27 times" in said.words
@@ -206,12 +214,12 @@ def test_the_data_of_a_sweep(jaxroof, tmp_path):
     assert data.batch.attrs["symbol"] == "B"
     assert data.attrs["picture"] == "roofline"
     assert data.attrs["title"] == "matmul: B 1 to 8,192, D 4,096, F 16,384"
-    one = data.sel(case="tpu-v5e bf16,int8,bf16")
+    one = data.sel(case="tpu-v5e-book bf16,int8,bf16")
     moved = 2 * sizes * 4096 + 4096 * 16384 + 2 * sizes * 16384
     flops = 2 * sizes * 4096 * 16384
     np.testing.assert_allclose(one.intensity, flops / moved, rtol=1e-12)
     np.testing.assert_allclose(one.upper, flops / RATE + moved / BANDWIDTH, rtol=1e-12)
-    counted = jaxroof(f"{SWEEP}:5 --system tpu-v5e -o five.json")
+    counted = jaxroof(f"{SWEEP}:5 --system tpu-v5e-book -o five.json")
     assert counted.code == 0
     assert jr.read("five.json").batch.values.tolist() == [1, 10, 91, 861, 8192]
 
@@ -240,7 +248,7 @@ def stars(axes):
 
 
 def test_one_case_is_a_roof_with_named_sizes(jaxroof, plots):
-    jaxroof(f"{SWEEP} --dtypes bf16,int8,bf16 --system tpu-v5e -o one.nc")
+    jaxroof(f"{SWEEP} --dtypes bf16,int8,bf16 --system tpu-v5e-book -o one.nc")
     data = jr.read("one.nc")
     figure = plots.draw(data)  # from the file alone
     (axes,) = figure.axes
@@ -272,11 +280,11 @@ def test_one_case_is_a_roof_with_named_sizes(jaxroof, plots):
 
 
 def test_several_cases_lie_over_each_other(jaxroof, plots):
-    line = f"{SWEEP} --dtypes bf16 --dtypes bf16,int8,bf16 --system tpu-v5e,h100-sxm"
+    line = f"{SWEEP} --dtypes bf16 --dtypes bf16,int8,bf16 --system tpu-v5e-book,h100-sxm"
     assert jaxroof(f"{line} -o over.nc").code == 0
     figure = plots.draw(jr.read("over.nc"))
     (axes,) = figure.axes
-    names = [f"{s} {d}" for s in ("tpu-v5e", "h100-sxm") for d in ("bf16", "bf16,int8,bf16")]
+    names = [f"{s} {d}" for s in ("tpu-v5e-book", "h100-sxm") for d in ("bf16", "bf16,int8,bf16")]
     marks = [line for line in axes.lines if line.get_label().partition(":")[0] in names]
     assert [line.get_label().partition(":")[0] for line in marks] == names
     assert len({line.get_color() for line in marks}) == 4
@@ -284,7 +292,7 @@ def test_several_cases_lie_over_each_other(jaxroof, plots):
     assert sorted({round(x, 6) for x, _ in stars(axes)}) == pytest.approx(ridges)
     told = " ".join(" ".join(t.get_text().split()) for t in figure.legends[0].get_texts())
     assert all(f"B = {size} on" in told for size in (263, 132, 163, 325))
-    assert "tpu-v5e bf16: 197 TFLOP/s, 810 GB/s" in told
+    assert "tpu-v5e-book bf16: 197 TFLOP/s, 810 GB/s" in told
     (legend,) = figure.legends
     figure.draw_without_rendering()
     box = legend.get_window_extent()
@@ -294,7 +302,7 @@ def test_several_cases_lie_over_each_other(jaxroof, plots):
 
 
 def test_links_that_bind_make_the_slope(jaxroof, plots):
-    line = "roofline --op sharded_matmul --shape B=1024,F=16384,X=4 --system tpu-v5e"
+    line = "roofline --op sharded_matmul --shape B=1024,F=16384,X=4 --system tpu-v5e-book"
     said = jaxroof(f"{line} --sweep D=256:65536 -o links.nc")
     assert "link bound, then compute bound from D = 17,512 on. Link balance 2,188.9" in said.words
     (axes,) = plots.draw(jr.read("links.nc")).axes
@@ -315,10 +323,10 @@ def test_a_shape_without_a_sweep_is_drawn_as_a_point(jaxroof, plots, tmp_path):
 def test_what_is_no_roofline_is_not_drawn(plots):
     with pytest.raises(jr.InputError, match="roofline: the data are not the answers of an oper"):
         plots.roofline(xr.Dataset())
-    kernel = jr.evaluate("kernel", system="tpu-v5e", traffic=1e6, batch=1.0)
+    kernel = jr.evaluate("kernel", system="tpu-v5e-book", traffic=1e6, batch=1.0)
     with pytest.raises(jr.InputError, match="roofline: no roof over an operator without arithm"):
         plots.roofline(kernel)
-    many = jr.evaluate("matmul", system="tpu-v5e", batch=1, hidden=8, feedforward=8,
+    many = jr.evaluate("matmul", system="tpu-v5e-book", batch=1, hidden=8, feedforward=8,
                        axes={"batch": [1, 2], "hidden": [8, 16]})  # fmt: skip
     with pytest.raises(jr.InputError, match="roofline: cannot show the dimension 'hidden'"):
         plots.roofline(many)
@@ -326,7 +334,7 @@ def test_what_is_no_roofline_is_not_drawn(plots):
 
 # ---- Bad input ----------------------------------------------------------------------------------
 
-ON = "--system tpu-v5e"
+ON = "--system tpu-v5e-book"
 FIT = "--shape B=1,D=2,F=3"
 BAD = [  # arguments, a part of the one line
     (f"--op matmull {FIT} {ON}", "--op: matmull: no such operator. Did you mean 'matmul'?"),
@@ -343,7 +351,7 @@ BAD = [  # arguments, a part of the one line
     (f"--op matmul {FIT} --dtypes bf16,int8 {ON}", "expected one format, or three: input,weight,"),
     (f"--op matmul {FIT} --dtypes bf16 --dtypes bf16 {ON}", "--dtypes: bf16: given twice"),
     (f"--op matmul {FIT} --dtypes fp8 {ON}",
-     "--dtypes: tpu-v5e has no matrix peak for fp8; expected one of bf16, int8, or --format"),
+     "--dtypes: tpu-v5e-book has no matrix peak for fp8; expected one of bf16, int8, or --format"),
     (f"--op matmul {FIT}", "--system: missing; matmul runs on a machine, such as tpu-v5e"),
     (f"--op matmul {FIT} --system tpu-v55", "--system: tpu-v55: no such system. Did you mean"),
     (f"--op matmul {FIT} --system tpu-v5e,tpu-v5e", "--system: tpu-v5e: given twice"),
@@ -358,9 +366,9 @@ BAD = [  # arguments, a part of the one line
     (f"--op torus --shape rows=8,X=4 {ON} -o roof.png", "-o: torus has no roof to draw"),
     (f"--op matmul {FIT} {ON} --set B=3", "--set: B: a size; expected it in --shape"),
     (f"--op matmul {FIT} {ON} --set fed=host", "fed: no such field of MatmulInputs. Did you mean"),
-    (f"--op matmul {FIT} --system tpu-v5e,", "--system: expected NAME or NAME,NAME, given"),
+    (f"--op matmul {FIT} --system tpu-v5e-book,", "--system: expected NAME or NAME,NAME, given"),
     (f"--op matmul {FIT} --format int8 {OWN}", "--format: without --system; expected it beside"),
-    ("--op sharded_matmul --shape B=8,D=8,F=8,X=4 --system tpu-v5e,h100-sxm",
+    ("--op sharded_matmul --shape B=8,D=8,F=8,X=4 --system tpu-v5e-book,h100-sxm",
      "h100-sxm bf16: system.link_bandwidth: not given; expected a value"),
     (f"--op matmul {FIT} --sweep memory_speedup=1:8 {ON} -o roof.png",
      "roofline: the roof itself moves along memory_speedup; expected a sweep of what"),
@@ -380,32 +388,36 @@ def test_bad_input_is_one_line_and_status_two(line, fragment, jaxroof, tmp_path)
 
 
 def test_nothing_to_do_is_said_so(jaxroof):
-    said = jaxroof("roofline --op kernel --system tpu-v5e,tpu-v5p")
+    said = jaxroof("roofline --op kernel --system tpu-v5e-book,tpu-v5p-book")
     assert said.code == 0
-    assert "tpu-v5e bf16: nothing to do. tpu-v5p bf16: nothing to do." in said.words
+    assert "tpu-v5e-book bf16: nothing to do. tpu-v5p-book bf16: nothing to do." in said.words
     assert cells(said.out)["verdict"][:3] == ["nothing", "to", "do"]
-    sweep = jaxroof("roofline --op kernel --system tpu-v5e --sweep B=1:8").words
-    assert "tpu-v5e bf16: nothing to do." in sweep
+    sweep = jaxroof("roofline --op kernel --system tpu-v5e-book --sweep B=1:8").words
+    assert "tpu-v5e-book bf16: nothing to do." in sweep
     assert "at every B" not in sweep
 
 
 def test_no_size_is_critical_where_nothing_is_sent(jaxroof):
-    said = jaxroof("roofline --op sharded_matmul --shape B=512,D=8192,F=4096,X=1 --system tpu-v5e")
+    said = jaxroof(
+        "roofline --op sharded_matmul --shape B=512,D=8192,F=4096,X=1 --system tpu-v5e-book"
+    )
     assert "Arithmetic outlasts" not in said.words
     assert cells(said.out)["critical"][0] == "-"
 
 
 def test_a_turn_between_two_sizes_names_both(jaxroof):
-    said = jaxroof("roofline --op matmul --shape B=16384,D=4096 --sweep F=1:8192 --system tpu-v5e")
+    said = jaxroof(
+        "roofline --op matmul --shape B=16384,D=4096 --sweep F=1:8192 --system tpu-v5e-book"
+    )
     assert "memory bound up to F = 256, then compute bound from F = 294 on." in said.words
     line = "roofline --op sharded_matmul --shape D=8192,F=4096,X=4 --set strategy=gather"
-    exact = jaxroof(f"{line} --sweep B=1:8192 --system tpu-v5e").words
+    exact = jaxroof(f"{line} --sweep B=1:8192 --system tpu-v5e-book").words
     assert "link bound, then compute bound from B = 4,702 on." in exact
 
 
 def test_work_that_is_known_is_swept(jaxroof):
     said = jaxroof(
-        "roofline --op kernel --shape traffic='1 MB' --sweep flops=1e6:1e12 --system tpu-v5e"
+        "roofline --op kernel --shape traffic='1 MB' --sweep flops=1e6:1e12 --system tpu-v5e-book"
     )
     assert "memory bound up to flops = 203.2 MFLOP, then compute bound from" in said.words
 
@@ -420,7 +432,7 @@ def test_a_machine_without_a_name_runs_in_its_formats(jaxroof):
 def test_files_of_one_name_are_told_apart(jaxroof, tmp_path):
     (tmp_path / "other").mkdir()
     for path in ("mine.toml", "other/mine.toml"):
-        (tmp_path / path).write_text('base = "tpu-v5e"\nmatrix_flops = "300 TFLOP/s"\n')
+        (tmp_path / path).write_text('base = "tpu-v5e-book"\nmatrix_flops = "300 TFLOP/s"\n')
     said = jaxroof(f"roofline --op matmul {SHAPE} --system mine.toml,other/mine.toml").words
     assert "mine.toml bf16: memory bound" in said
     assert "other/mine.toml bf16: memory bound" in said
@@ -433,7 +445,7 @@ def test_files_of_one_name_are_told_apart(jaxroof, tmp_path):
 
 def test_a_sweep_that_cannot_be_drawn_says_how(jaxroof, monkeypatch, tmp_path):
     monkeypatch.setattr(os, "access", lambda *_: False)
-    said = jaxroof(SWEEP + " --system tpu-v5e")
+    said = jaxroof(SWEEP + " --system tpu-v5e-book")
     assert (said.code, said.err) == (0, "")
     assert said.words.endswith("-o FILE.nc, .csv or .json keeps it.")
     assert not [*tmp_path.iterdir()]
@@ -442,7 +454,7 @@ def test_a_sweep_that_cannot_be_drawn_says_how(jaxroof, monkeypatch, tmp_path):
 def test_the_command_is_a_function_too():
     """What is typed is what is called: the same data, drawn by the same picture."""
     data = jr.roofline(
-        "matmul", "D=4096,F=16384", dtypes=["bf16", "bf16,int8,bf16"], system="tpu-v5e",
+        "matmul", "D=4096,F=16384", dtypes=["bf16", "bf16,int8,bf16"], system="tpu-v5e-book",
         sweep="B=1:1024:11",
     )  # fmt: skip
     assert data.sizes == {"case": 2, "batch": 11}

@@ -111,7 +111,7 @@ REFUSED = [  # options, the one line
     ("--plan tq=8", "--plan: tq: no such plan field; expected one of dp, tp"),
     ("--plan tp=8,tensor=4", "--plan: tensor: given twice; expected each field once"),
     ("--plan tp=7", "plan: tp=7: not legal"),
-    ("--system rtx-4090", "rtx-4090: no measured run of its chip, so that it has no step time"),
+    ("--system rtx-4090", "system.fast_bandwidth, system.slow_bandwidth"),
     ("--set model=gpt3-175b", "--set: model: given twice; expected it in --model alone"),
     ("--estimator trainin", "--estimator: trainin: no such estimator of layers. Did you mean"),
 ]

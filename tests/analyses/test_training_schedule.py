@@ -126,7 +126,7 @@ REFUSED = [  # options, the one line
     ("--schedule 1f1b --chunks 3", "--chunks: none of 1f1b has a choice of it; expected it with"),
     ("--sends blocked", "--sends: blocked: no such kind of sends. Did you mean 'blocking'?"),
     ("--plan tp=8", "--plan: pp=1: a schedule is of a pipeline; expected pp=2 or more"),
-    ("--system tpu-v5e", "tpu-v5e: no measured run of its chip, so that it has no step time"),
+    ("--system tpu-v5e", "tpu-v5e: a torus of TPUs, whose step is MaxText's; expected search, "),
     ("--estimator unfused", "--estimator: unfused: no such estimator of a training step"),
 ]
 

@@ -19,6 +19,7 @@ from jaxroof.app.question import asked, numbers
 from jaxroof.app.serve import opened
 from jaxroof.app.state import START, State, Upload, with_change, with_choice
 from jaxroof.app.tabs import Shown, binds, compare, memory, schedule, share
+from jaxroof.app.tabs import collective as network
 from jaxroof.app.tabs import map as maps
 from jaxroof.app.tabs.compare import mine, with_mine
 from jaxroof.errors import InputError
@@ -311,3 +312,18 @@ def test_a_file_that_is_no_search_is_refused_with_its_name(tmp_path):
         path.write_text(content, encoding="utf-8")
         with pytest.raises(InputError, match=r"other\.toml"):
             opened(str(path))
+
+
+def test_the_network_is_that_of_a_fabric_with_such_nodes():
+    found = network.collectives(SMALL)
+    assert found.fabric == "dgx-h100-pod"
+    assert [row[0] for row in network.rows(found)] == [
+        network.WORDS.get(op, op) for op in network.OPS
+    ]
+    data = jr.collective("dgx-h100-pod", "all_reduce", gpus=SMALL.gpus, sizes="64MiB")
+    assert (
+        f"{float(data.time[0]):.4g}"
+        == f"{float(found.every['all_reduce'].time.sel(size=2.0**26)):.4g}"
+    )
+    none = network.collectives(dataclasses.replace(SMALL, system="tpu-v3"))
+    assert "no fabric of the catalogue" in none.wrong

@@ -76,7 +76,7 @@ WRONG = [
     ("own_system", {"file": "m.toml", "text": 'base = "h100-nvs8"\nchip = "/dev/zero"'}),
     ("own_system", {"file": "m.toml", "text": 'base = "h100-nvs8"\nchip = {base = "/x"}'}),
     ("own_system", {"file": "m.toml", "text": 'base = "h100-nvs8"\nhbm_bandwidth = "4 GB"'}),
-    ("own_system", {"file": "m.toml", "text": 'base = "mi300x"'}),  # has no calibrated chip
+    ("own_system", {"file": "m.toml", "text": 'base = "rtx-4090"'}),  # lacks numbers
     ("own_system", {"file": "config.json", "text": "{}"}),
     ("own_system", {"file": "m.toml"}),
     ("own_system", {"file": "m.toml", "text": "a." * 30_000 + "a = 1"}),  # a minute to read

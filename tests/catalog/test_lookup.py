@@ -66,8 +66,9 @@ VARIANTS = [(part, f"{part}-nvs{size}", size) for part in PARTS[:3] for size in 
 VARIANTS.append(("b200-next", "b200-next", 64))
 CHIPS = GOLDEN / "scaling_book" / "book_chip_specs.csv.gz"
 BOOK = {  # name: chip of the book's table
-    "tpu-v3": "TPU v3", "tpu-v4p": "TPU v4p", "tpu-v5p": "TPU v5p", "tpu-v5e": "TPU v5e",
-    "tpu-v6e": "TPU v6e", "tpu-v7x": "TPU7x", "a100-book": "A100", "h100-book": "H100",
+    "tpu-v3": "TPU v3", "tpu-v4-book": "TPU v4p", "tpu-v5p-book": "TPU v5p",
+    "tpu-v5e-book": "TPU v5e",
+    "tpu-v6e-book": "TPU v6e", "tpu-v7-book": "TPU7x", "a100-book": "A100", "h100-book": "H100",
     "h200-book": "H200", "b200-book": "B200", "gb200-nvl72-book": "B200",
     "h100-sxm": "H100 SXM sheet", "h100-nvl": "H100 NVL sheet",
 }  # fmt: skip
@@ -151,8 +152,7 @@ def test_chips_of_the_book(name: str, chip: str) -> None:
     assert ("unverified" in found["title"]) == (row["status"] == "unverified")
 
 
-OTHERS = {"h100-80-sxm": "h100-nvs8", "tpu-v5e": "tpu-v5e-sheet", "tpu-v5p": "tpu-v5p-sheet"}
-OTHERS["tpu-v6e"] = "tpu-v6e-sheet"  # chips that the book has too are -sheet
+OTHERS = {"h100-80-sxm": "h100-nvs8"}
 SOLD_FIELDS = {  # column: our field
     "bf16_flops": "matrix_flops",
     "hbm_capacity_bytes": "hbm_capacity",

@@ -75,7 +75,7 @@ QUESTION = "--model llama3-8b --gpus 8 --batch 64"
 
 
 @pytest.mark.parametrize(("systems", "set_", "said"), [
-    ("h100-nvs8,mi300x", "", "No step time of mi300x: no measured run of its chip."),
+    ("h100-nvs8,rtx-4090", "", "No step time of rtx-4090: lacks hbm_capacity,"),
     ("h100-nvs8,a100-80-sxm", "--set precision=fp8", "a100-80-sxm has no products at it."),
 ])  # fmt: skip
 def test_a_machine_without_step_time_is_one_line_of_a_comparison(jaxroof, systems, set_, said):
@@ -85,11 +85,43 @@ def test_a_machine_without_step_time_is_one_line_of_a_comparison(jaxroof, system
     assert "Best plan on h100-nvs8" in found.words
 
 
-@pytest.mark.parametrize("command", ["compare", "search"])
-def test_no_step_time_at_all_ends_with_1(jaxroof, command):
-    found = jaxroof(f"{command} {QUESTION} --system mi300x")
+def test_no_step_time_at_all_ends_with_1(jaxroof):
+    found = jaxroof(f"compare {QUESTION} --system rtx-4090")
     assert found.code == 1, found.err
-    assert "no measured run of its chip" in found.words
+    assert "lacks hbm_capacity" in found.words
+
+
+@pytest.mark.parametrize("system", ["h100-book", "a100-book"])
+def test_a_chip_that_was_never_measured_is_answered_by_the_nearest(jaxroof, system):
+    found = jaxroof(f"search {QUESTION} --system {system} --top 1")
+    assert found.code == 0, found.err
+    assert f"No run on the chip of {system} was measured: its constants are those" in found.words
+    assert "not calibrated" in found.words
+
+
+def test_a_torus_is_answered_as_gpus_are(jaxroof, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    found = jaxroof(f"search {QUESTION} --system tpu-v5p --top 2")
+    assert found.code == 0, found.err
+    for said in ("MaxText, dense", "Memory: it ", "MFU", "slice", "Where the step's time goes"):
+        assert said in found.words
+    assert all(len(line) <= 80 for line in found.out.splitlines())
+
+
+ON_GPUS = [
+    ("layers --model llama3-8b --plan tp=8", "whose step is MaxText's"),
+    ("fit --model llama3-8b --batch 64 --plan tp=8", "whose step is MaxText's"),
+    (f"search {QUESTION} --as megatron", "MaxText on TPUs has no launch options"),
+    (f"search {QUESTION} --set precision=nvfp4", "no such number format of MaxText on TPUs"),
+]
+
+
+@pytest.mark.parametrize(("line", "said"), ON_GPUS)
+def test_what_is_of_gpus_alone_is_refused_of_a_torus(jaxroof, line, said):
+    found = jaxroof(f"{line} --system tpu-v5p")
+    assert found.code == 2
+    assert said in found.err
+    assert found.err.count("\n") == 1
 
 
 def test_an_objective_may_be_any_result_that_ranks_plans(jaxroof):

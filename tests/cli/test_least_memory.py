@@ -77,17 +77,6 @@ def test_what_does_not_fit_is_told_the_fewest_more(jaxroof: Any) -> None:
     assert "lie in host memory, of 250 GB there." in fewest
 
 
-def test_without_a_calibrated_chip_the_leanest_are_of_a_sensible_kind(jaxroof: Any) -> None:
-    line = "fit --model llama3-70b --system mi300x --gpus 16 --batch 64"
-    said = jaxroof(f"{line} -o found.json")
-    found = jr.read("found.json")
-    assert said.out.splitlines()[1].startswith("Yes: ")
-    assert "No run on the chip of mi300x was measured, so there is no step time" in said.words
-    assert "step_time" not in found
-    assert bool(((found.tensor <= 8) & (found.offload_optimizer == 0)).all())
-    assert int(found.plans_legal) > int(found.plans_feasible) > found.sizes["plan"]
-
-
 def test_a_search_ranks_by_memory_and_counts_what_was_refused(jaxroof: Any) -> None:
     said = jaxroof(f"{SEARCH} --gpus 8 --top 3 --mine tp=2,rc=0 --verbose")
     assert said.code == 0, said.err

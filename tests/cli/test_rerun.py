@@ -142,12 +142,10 @@ def test_every_option_that_writes_is_an_output(name):
     """Else a file that somebody else made could name where its answer goes."""
     command = importlib.import_module(f"jaxroof.cli.commands.{name}").command
     files = {o.name for o in command.params if "FILE" in o.make_metavar(click.Context(command))}
-    assert files <= {*stored_question.OUTPUTS, "file", "uncertain"}  # the last two are read
+    assert files <= {*stored_question.OUTPUTS, "file", "uncertain", "measured"}  # the last are read
     assert "output" in files
     flags = {o.name for o in command.params if o.expose_value and getattr(o, "is_flag", False)}
-    assert flags <= {
-        *stored_question.OUTPUTS,
-    }
+    assert flags <= {*stored_question.OUTPUTS, "in_place"}  # the last is of the question
 
 
 def test_a_difference_and_the_version_that_changed_are_named(path, jaxroof):

@@ -138,7 +138,7 @@ def test_a_row_without_memory_has_a_step_time(jaxroof, measured, tmp_path):
         )
         assert low < time < high
         parts = [float(row[name]) for name in row if name.startswith("time_")]
-        assert len(parts) == 9
+        assert len(parts) == 11
         assert sum(parts) == pytest.approx(time)
     assert {row["regime"] for row in rows} == {"dense, 16 bit", "experts"}
 

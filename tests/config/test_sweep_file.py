@@ -322,9 +322,9 @@ def test_cases_are_told_by_all_that_moves(written, capsys):
     table = jr.evaluate(
         "matmul",
         {"hidden": 64, "feedforward": 64},
-        axes={"case": {"system": ["tpu-v5e", "h100-sxm"], "batch": [8, 16]}},
+        axes={"case": {"system": ["tpu-v5e-book", "h100-sxm"], "batch": [8, 16]}},
     )
-    assert table.system.values.tolist() == ["tpu-v5e", "h100-sxm"]
+    assert table.system.values.tolist() == ["tpu-v5e-book", "h100-sxm"]
 
 
 # ---- Spacing ------------------------------------------------------------------------------------
@@ -549,7 +549,7 @@ def test_a_mistake_in_a_model_file_names_both_files(text, fragment, written):
 # ---- Other estimators ---------------------------------------------------------------------------
 
 MATMUL = """estimator = "matmul"
-system = "tpu-v5e"
+system = "tpu-v5e-book"
 [inputs]
 hidden = 4096
 feedforward = 16384
@@ -561,7 +561,7 @@ system = "a100-unfused"
 plan = { tensor = 4 }
 """
 CLASHES = [
-    (f'format = "int8"\n{MATMUL}[axes]\nsystem = ["tpu-v5e", "tpu-v5p"]',
+    (f'format = "int8"\n{MATMUL}[axes]\nsystem = ["tpu-v5e-book", "tpu-v5p-book"]',
      "format: not of the systems of an axis; expected one system, or none"),
     (f"{MATMUL}[set]\nbatch = 5", "set.batch: given in inputs too; expected it once"),
     (f'answer = "layers"\n{MATMUL}', "answer: layers: no such answer of matmul; expected one of"),
@@ -594,7 +594,9 @@ def test_a_run_prints_what_tells_most(written, jaxroof):
     assert "Least time: everything overlaps [s]" in grid.words
     limits = 'estimator = "limits"\nsystem = "h100-sxm5"\ninputs = { training_flops = 1e26 }'
     assert "relative_utilisation" in jaxroof(f"run {written(limits)}").words
-    ring = 'estimator = "torus"\nsystem = "tpu-v5e"\ninputs = { rows = 64 }\n[axes]\nx = [2, 4]'
+    ring = (
+        'estimator = "torus"\nsystem = "tpu-v5e-book"\ninputs = { rows = 64 }\n[axes]\nx = [2, 4]'
+    )
     assert "x time" in jaxroof(f"run {written(ring)}").words
     blocks = jaxroof(f"run {written(chr(10).join(['answer = ' + repr('layers'), BLOCK]))}").words
     assert "The largest operation is fc2" in blocks
@@ -602,7 +604,7 @@ def test_a_run_prints_what_tells_most(written, jaxroof):
 
 def test_a_roofline_of_a_file_is_drawn_and_a_table_of_rows_is_not(written, jaxroof, tmp_path):
     pytest.importorskip("matplotlib")
-    path = written(f'{MATMUL}[axes]\nbatch = [1, 256, 512]\nsystem = ["tpu-v5e", "h100-sxm"]')
+    path = written(f'{MATMUL}[axes]\nbatch = [1, 256, 512]\nsystem = ["tpu-v5e-book", "h100-sxm"]')
     assert jaxroof(f"run {path} -o roofs.nc").code == 0
     assert jaxroof("plot roofs.nc -o roofs.svg").code == 0
     assert "h100-sxm" in (tmp_path / "roofs.svg").read_text()

@@ -165,10 +165,92 @@ def test_a_step_of_training_takes_any_number_of_tiers(monkeypatch: pytest.Monkey
     assert times[0] == times[1] > times[2]
 
 
-def test_the_study_takes_the_first_and_the_last_of_three_tiers(monkeypatch):
-    machine = jr.system("h200-nvs4")
-    plain = network_of(machine)
-    first, last = plain.tiers
-    between = network.Tier(64.0, 1e11, 1e-6)
-    monkeypatch.setattr("jaxroof.catalog.system.tiers", lambda *_: (first, between, last))
-    assert network_of(machine) == plain
+def test_the_study_refuses_more_than_two_tiers() -> None:
+    with pytest.raises(jr.InputError, match=r"system.tiers: the study knows fast and slow links"):
+        network_of(jr.system("taper-2-h100"))
+
+
+# ---- Messages of a training step over several tiers ----------------------------------------------
+
+
+def links(row: dict[str, str]) -> network.Network:
+    """Return the tiers of a golden row; those that are not there have the size of the one below."""
+    tiers = [
+        network.Tier(*(float(row[f"tier{k}_{name}"]) for name in ("size", "rate", "hop")))
+        for k in range(4)
+        if row[f"tier{k}_size"]
+    ]
+    return network.Network((*tiers, *[tiers[-1]] * (4 - len(tiers))), 15e-6)
+
+
+def message_time(row: dict[str, str]) -> float:
+    """Return the seconds of the message of a golden row."""
+    degree, stride, size, tokens, hidden, chosen, dedup = (
+        float(row[name])
+        for name in ("degree", "stride", "bytes", "tokens", "hidden", "topk", "dedup")
+    )
+    machine = links(row)
+    group = network.placed(machine, degree, stride)
+    if row["kind"] != "all_to_all":
+        ring = network.ladder if float(row["ladder"]) else network.gather
+        found = {"gather": ring, "allreduce": network.all_reduce}[row["kind"]]
+        return float(found(size, group, machine))
+    near, far = (
+        2.0 * tokens * hidden * (network.distinct_targets(z, chosen) if dedup else chosen)
+        for z in group.domains[:2]
+    )
+    return float(network.all_to_all((near, far, far, far), group, machine, 1.03))
+
+
+@pytest.mark.parametrize("row", golden.networks("training_messages"), ids=lambda r: r["row_id"])
+def test_messages_over_several_tiers(row: dict[str, str]) -> None:
+    assert message_time(row) == pytest.approx(float(row["out_time"]), rel=1e-12)
+
+
+MESSAGES = [
+    lambda group, machine: network.gather(1e9, group, machine),
+    lambda group, machine: network.all_reduce(1e9, group, machine),
+    lambda group, machine: network.all_to_all((1e9,) * 4, group, machine, 1.0),
+    lambda group, machine: network.ladder(1e9, group, machine),
+]
+FOUR = (
+    network.Tier(8.0, 3e11, 2e-6),
+    network.Tier(64.0, 4e10, 6e-6),
+    network.Tier(512.0, 2e10, 7e-6),
+    network.Tier(0.0, 1e10, 8e-6),
+)
+
+
+def time_over(message: Any, tiers: tuple[network.Tier, ...], members: float) -> float:
+    machine = network.Network(tiers, 15e-6)
+    return float(message(network.placed(machine, members), machine))
+
+
+@pytest.mark.parametrize("message", MESSAGES)
+def test_a_tier_that_no_group_crosses_changes_nothing(message: Any) -> None:
+    first, second, _, _ = FOUR
+    for members in (1.0, 8.0, 64.0):
+        slower = tuple(t._replace(bandwidth=t.bandwidth / 7.0, hop=1.0) for t in FOUR[2:])
+        expected = time_over(message, FOUR, members)
+        assert time_over(message, (first, second, *slower), members) == expected
+
+
+@pytest.mark.parametrize("message", MESSAGES[:2])
+def test_equal_neighbours_merge(message: Any) -> None:
+    """Of rings and trees; a smooth maximum moves them by up to one in a thousand."""
+    first, second, _, last = FOUR
+    for members in (8.0, 48.0, 512.0, 4096.0):
+        split = (first, second._replace(domain=32.0), second._replace(domain=128.0), last)
+        merged = (first, second._replace(domain=128.0), second._replace(domain=128.0), last)
+        found, expected = (time_over(message, some, members) for some in (split, merged))
+        assert found == pytest.approx(expected, rel=1.1e-3)
+
+
+@pytest.mark.parametrize("message", MESSAGES)
+def test_no_faster_link_slows(message: Any) -> None:
+    for members in (4.0, 64.0, 100.0, 4096.0):
+        before = time_over(message, FOUR, members)
+        for level, tier in enumerate(FOUR):
+            faster = [*FOUR]
+            faster[level] = tier._replace(bandwidth=1.1 * tier.bandwidth)
+            assert time_over(message, tuple(faster), members) <= before

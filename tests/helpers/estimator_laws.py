@@ -37,6 +37,7 @@ DEFAULT_ALONE = (  # estimators of which the default recipe alone is held to the
     "mfu",  # it divides model_flops, whose every recipe is
     "training",  # its programs are long, and its choices are those of terms that golden rows hold
     "stage_memory",
+    "tpu_training",
     "model_size",  # the parameters that model_flops counts, whose every recipe is
 )
 DAILY = 3  # recipes of an operator: golden rows hold all of them, and -m slow the laws

@@ -200,3 +200,9 @@ def check_nothing(found: xr.Dataset) -> None:
 def at(found: xr.Dataset, **places: np.ndarray) -> xr.Dataset:
     """Return the points of a grid that rows name, one index of each dimension a row."""
     return found.isel({name: xr.Variable("row", index) for name, index in places.items()})
+
+
+def networks(name: str) -> list[dict[str, str]]:
+    """Return the rows of a golden file of networks, such as presets."""
+    with gzip.open(GOLDEN / "networks" / f"{name}.csv.gz", "rt") as file:
+        return list(csv.DictReader(file))

@@ -360,6 +360,7 @@ def test_a_command_line_that_is_shown_can_be_typed(words):
             known = {
                 *catalog.names(kind),
                 *(catalog.names(TODAY) if _of_today(name, given) else ()),
+                *(catalog.names("fabrics") if kind == "systems" else ()),
             }
             assert given[key] in known or is_own_file(given[key])
     if name == "run":

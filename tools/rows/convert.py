@@ -20,9 +20,11 @@ from jaxroof.estimators.training.step import training
 from jaxroof.records import get_at
 from jaxroof.settings import paths_of
 from jaxroof.validation.rows import on_system
+from tools.rows.amd import amd_settings, amd_step
 from tools.rows.common import Row, Settings, read
 from tools.rows.memory import measured_memory, memory_settings
 from tools.rows.steps import chip_of, measured_step, step_settings
+from tools.rows.tpu import converted_here, generation, tpu_settings, tpu_step
 
 RAW = pathlib.Path(__file__).parent / "raw"
 ROWS = pathlib.Path(__file__).parents[2] / "jaxroof" / "validation" / "data"
@@ -31,6 +33,10 @@ FIRST = (
     *("#filled", "#recipe"),
 )
 CHIPS = {"A100": "A100 80", "H800": "H100"}  # kinds of accelerators whose rows are scored together
+OTHERS: dict[str, tuple[Callable, ...]] = {  # folders of raw rows of other chips, all of steps
+    "tpu": (lambda row: f"TPU {generation(row)}", tpu_settings, tpu_step),
+    "amd": (lambda row: row.cells.get("system", ""), amd_settings, amd_step),
+}
 MEASURES: dict[str, tuple[Callable[[Row], Settings], Callable[[Row], Settings]]] = {
     "steps": (step_settings, measured_step),
     "memory": (memory_settings, measured_memory),
@@ -113,6 +119,9 @@ def packaged() -> dict[str, str]:
     """Return the text of every packaged file, by its place below ``ROWS``."""
     found = {}
     for path in sorted(RAW.glob("*/*.csv.gz")):
+        if path.parent.name in OTHERS:
+            found[f"steps/{path.name}"] = converted_here(read(path), *OTHERS[path.parent.name])
+            continue
         for of in path.parent.name.split("+"):
             found[f"{of}/{path.name}"] = converted(read(path), of)
     return found

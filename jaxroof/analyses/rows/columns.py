@@ -16,7 +16,7 @@ from jaxroof.engine.runs.row_stream import RowChunk, RowGroup, joined
 from jaxroof.errors import InputError, errors_in, refusal, shown, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.training.precision import NAMES
-from jaxroof.records import checked_values, is_quantity, number_of
+from jaxroof.records import checked_values, is_quantity, last_name, number_of
 from jaxroof.settings import (
     apply_settings,
     choice,
@@ -111,7 +111,7 @@ def path_of(estimator: Estimator, name: str) -> str:
     if path in NAMES and estimator.expand is not None:
         return path
     letters = {path: str(field.metadata.get("symbol") or "") for path, field in fields.items()}
-    last = {path: path.rpartition(".")[2] for path in fields}
+    last = {path: last_name(path) for path in fields if not path.startswith("system.library.")}
     for words in (letters, last):
         paths = [path for path, word in words.items() if word == name != ""]
         if len(paths) == 1:

@@ -122,6 +122,7 @@ def axis(path: str, told: tuple[float, Any], usual: Number | None, points: int) 
     values = middle * np.geomspace(1.0 / span, span, points)
     if about["whole"]:
         values = np.maximum(np.round(values), 1.0)
+    values = np.maximum(values, about.get("least") or 0.0)
     nearest = np.argmin(np.abs(np.log(values / value)))
     if abs(np.log(values[nearest] / value)) < EQUAL:
         values[nearest] = value

@@ -12,6 +12,7 @@ from bokeh.models import BoxAnnotation, ColumnDataSource, HoverTool, Label, Rang
 from jaxroof.app.figures import INK, columns, framed, plain_axes, plot
 from jaxroof.app.html import legend, paragraph, shell_table, text
 from jaxroof.app.plans import names
+from jaxroof.app.question import check_stages
 from jaxroof.app.tabs import Shown, View
 from jaxroof.engine.details import detail
 from jaxroof.engine.search.problem import SearchProblem
@@ -38,6 +39,7 @@ def with_plan(found: SearchProblem, row: xr.Dataset) -> Any:
 
 def by_stage(found: SearchProblem, data: xr.Dataset, place: int = 0) -> xr.Dataset:
     """Return the memory of every pipeline stage of one of the plans, as ``fit`` has it."""
+    check_stages(found)
     inputs = with_plan(found, data.isel(plan=place))
     memory = detail(found.estimator, "memory", inputs, found.recipe)
     memory["capacity"].attrs["usable"] = float(found.inputs.system.hbm_usable)

@@ -12,6 +12,7 @@ from bokeh.models import ColumnDataSource, CustomJS, HoverTool, Range1d
 from jaxroof.analyses.one_plan import schedule, trace
 from jaxroof.app.figures import columns, framed, plot
 from jaxroof.app.html import alert, legend, paragraph, said_in, text
+from jaxroof.app.question import check_stages
 from jaxroof.app.state import SCHEDULES
 from jaxroof.app.tabs import Shown, View
 from jaxroof.app.tabs.memory import with_plan
@@ -48,6 +49,7 @@ class Timeline(NamedTuple):
 
 def _planned(found: SearchProblem, data: xr.Dataset) -> Any:
     """Return the inputs with the best plan, after checking that it has stages, not too many."""
+    check_stages(found)
     row = data.isel(plan=0)
     stages = int(row.pipeline)
     if stages < 2:

@@ -1,7 +1,8 @@
-"""The command `jaxroof calibrate`: constants of a chip from measured steps."""
+"""The command `jaxroof calibrate`: constants of a chip from steps, of a fabric from nccl-tests."""
 
 import click
 
+from jaxroof.cli import types
 from jaxroof.cli.options import Command, shared
 
 
@@ -13,28 +14,37 @@ from jaxroof.cli.options import Command, shared
 Examples:
   jaxroof calibrate runs.csv --system h100-nvs8
   jaxroof calibrate runs.csv --system h100-nvs8 -o mine.toml
+  jaxroof calibrate all_reduce.log --system dgx-h100-pod -o mine.toml
 
 A row is a measured run: its columns are inputs of training, as evaluate reads them, and
 #measured_step_time_s, the seconds of a step. Columns such as software.year and attention_kernel say
 what software it was. First comes the factor by which its steps take longer than predicted, then the
 constants that the rows tell; what they do not tell stays as it is. The file is a system like any
 other: --system mine.toml.
+
+A file that is no .csv is the output of nccl-tests or rccl-tests, text or JSON: it tells constants
+of the fabric, such as efficiency, hops and the start of a collective.
 """,
 )
-@click.argument("file", metavar="ROWS.csv")
+@click.argument("file", metavar="FILE")
 @click.option(
     "--system", required=True, metavar="NAME", help="The machine of the rows, or a TOML file."
 )
+@click.option("--op", metavar="OP", help="Operation of nccl-tests, where its file does not say it.")
+@click.option(
+    "--stride", metavar="S", type=types.COUNT, default=1, hidden=True,
+    help="Ranks from one of the group of nccl-tests to the next.",
+)  # fmt: skip
 @shared("json")
 @click.option("-o", "--output", metavar="FILE.toml", help="Write the calibrated system.")
-def command(file: str, system: str, output: str | None) -> None:
-    """Fit few constants of a chip to your own measured steps."""
+def command(file: str, system: str, op: str | None, stride: int, output: str | None) -> None:
+    """Fit few constants of a chip to measured steps, or of a fabric to nccl-tests."""
     import pathlib
 
     from jaxroof.cli import deliver
     from jaxroof.cli.progress import working
     from jaxroof.errors import InputError, refusal
-    from jaxroof.io.atomic import replace_file
+    from jaxroof.io.atomic import write_lines
     from jaxroof.io.formats import check_placeable
     from jaxroof.validation.calibration.chip_file import chip_lines
     from jaxroof.validation.calibration.fit import calibrate
@@ -47,6 +57,9 @@ def command(file: str, system: str, output: str | None) -> None:
         if pathlib.Path(output).suffix != ".toml":
             raise refusal(output, "expected a name that ends in .toml")
         check_placeable(output)
+    if not file.lower().endswith((".csv", ".csv.gz")):
+        _fabric(file, system, op, stride, output)
+        return
     table = table_of(file)
     with working(f"fitting constants to {len(table):,} rows"):
         try:
@@ -56,8 +69,7 @@ def command(file: str, system: str, output: str | None) -> None:
             raise refusal(file, said) if said.startswith("no row") else error from None
         further = most_instructive(found)
     if output is not None:
-        with replace_file(output) as name, open(name, "w", encoding="utf-8") as out:
-            out.writelines(f"{line}\n" for line in chip_lines(found, pathlib.Path(file).name))
+        write_lines(output, chip_lines(found, pathlib.Path(file).name))
     if deliver.detail() is Detail.JSON:
         click.echo(views.calibration_json(found, further))
     else:
@@ -70,4 +82,26 @@ def command(file: str, system: str, output: str | None) -> None:
         page.print(views.rows_table(found))
         deliver.print_text(page, *views.outlier_lines(found), *views.sentences(found))
         deliver.print_text(page, views.software_sentence(found), *views.measurement_lines(further))
+    deliver.report_written(output)
+
+
+def _fabric(file: str, system: str, op: str | None, stride: int, output: str | None) -> None:
+    """Fit few constants of a fabric to what nccl-tests measured."""
+    from jaxroof.cli import deliver
+    from jaxroof.io.atomic import write_lines
+    from jaxroof.validation.calibration.fabric import fabric_lines, fit_fabric
+    from jaxroof.views.text import fabric_fit as views
+    from jaxroof.views.text.said import Detail
+
+    found = fit_fabric(file, system, op, stride)
+    if output is not None:
+        write_lines(output, fabric_lines(found))
+    if deliver.detail() is Detail.JSON:
+        click.echo(views.fit_json(found))
+    else:
+        page = deliver.console()
+        deliver.print_text(page, views.fit_sentence(found))
+        page.print()
+        page.print(views.constants_table(found))
+        deliver.print_text(page, views.untold_sentence(found))
     deliver.report_written(output)

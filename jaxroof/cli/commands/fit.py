@@ -120,6 +120,8 @@ def _any(asked: dict[str, Any], where: str, size: int | None, output: str | None
     from jaxroof.cli.progress import progress_bar
     from jaxroof.cli.question import of_time_alone
     from jaxroof.errors import NoAnswer
+    from jaxroof.estimators import on_system
+    from jaxroof.estimators.training.step import training
     from jaxroof.views.text.fastest_plans import answer_of_fit
     from jaxroof.views.text.said import usual
 
@@ -128,6 +130,8 @@ def _any(asked: dict[str, Any], where: str, size: int | None, output: str | None
         try:
             return fastest_plans(gpus=size, where=where, top=TOP, **asked)
         except (NoAnswer, NoPlanFits):
+            if on_system(training, asked["system"]) is not training:
+                raise
             return None
 
     with progress_bar() as progress:
@@ -157,7 +161,8 @@ def _sensible(asked: dict[str, Any], where: str, lean: Any) -> Any:
 
     from jaxroof.analyses.training_plans import least_memory
 
-    domain = json.loads(lean.attrs["inputs"]).get("system.fast_domain")
+    given = json.loads(lean.attrs["inputs"])
+    domain = given.get("system.tiers.0.size", given.get("system.fast_domain"))
     rules = filter(None, (where, NO_OFFLOAD, domain and f"tp<={domain:.0f}"))
     some = least_memory(gpus=int(lean.gpus), where=",".join(rules), top=TOP, **asked)
     whole = {name: lean[name] for name in lean.data_vars if lean[name].dims == ()}

@@ -10,15 +10,20 @@ from jaxroof.cli import completion
 from jaxroof.cli.printing import page_width, print_entries, print_wrapped
 
 STUDIES = re.compile(  # systems that one study describes: variants of chips, behind --all
-    r".*-(book|sheet|unfused|flat|next|real|[ab]|sxm5.*|pod.*|nvs4|nvs64)|tpu-v[47]|a100-nvs8"
+    r".*-(book|sheet|unfused|flat|next|real|[ab]|sxm5.*|pod.*|nvs4|nvs64)|tpu-v3|a100-nvs8"
 )
 OF = "; of --estimator published"  # what the models of the study are asked with
 NAME = 18  # characters of the longest name
 HEADINGS = {"studies": "Shapes of published studies"}  # of families
 MODELS_NOTE = "`jaxroof show NAME` prints the layers of a model by kind, and where it comes from."
 EXAMPLES = 4  # names shown per kind in the list of all kinds
-COLUMNS = {"TFLOP/s": 7, "GB": 4, "GB/s": 8, "domain": 6}  # of the list, and how wide each is
-NARROW = (("domain",), ("GB/s", "domain"), ("GB", "GB/s", "domain"))  # left out one after another
+COLUMNS = {"TFLOP/s": 7, "GB": 5, "GB/s": 7, "domain": 6}  # of the list, and how wide each is
+NARROW = (
+    ("domain",),
+    ("GB/s", "domain"),
+    ("GB", "GB/s", "domain"),
+    (*COLUMNS,),
+)  # left out one after another
 NOTES = (
     "TFLOP/s: matrix products; GB: memory by its label (a training step fills what the device "
     "reports); GB/s: of memory; domain: accelerators on fast links.",
@@ -32,7 +37,7 @@ NOTES = (
 @click.command(name="list", short_help="List what the catalogue holds, and what can be asked.")
 @click.argument(
     "kind",
-    metavar="[models|mlps|systems|software|dispatchers|constants|estimators]",
+    metavar="[models|mlps|systems|fabrics|software|dispatchers|constants|estimators]",
     default="",
     shell_complete=completion.kinds,
 )
@@ -114,6 +119,14 @@ def _summary(entry: dict[str, Any]) -> str:
         return str(entry["note"])  # of software, or of constants
     if "software" in entry:  # a dispatcher
         return ", ".join(name for name, value in entry["software"].items() if value) or "no flags"
+    if "sizes" in entry:  # a fabric
+        over = [
+            f"{one:g}:1 above tier {k}"
+            for k, one in enumerate(entry.get("oversubscription", ())[1:])
+            if one > 1
+        ]
+        sizes = " < ".join(f"{size:,}" for size in entry["sizes"])
+        return ", ".join([f"domains of {sizes}", *over, entry["source"]])
     fields = ("layers", "hidden", "heads", "experts", "sequence")
     return ", ".join(f"{field} {entry[field]}" for field in fields if field in entry)
 
@@ -144,7 +157,7 @@ def _row(name: str) -> dict[str, str]:
     return {
         "system": name,
         "TFLOP/s": _in(1e12, written["matrix_flops"], "FLOP/s"),
-        "GB": _in(1e9, written.get("hbm_capacity"), "B"),
+        "GB": _in(1e9, written.get("hbm_capacity"), "B", 4),
         "GB/s": _in(1e9, written["hbm_bandwidth"], "B/s"),
         "domain": _in(1.0, written.get("fast_domain"), "1"),
         "answers": ", ".join(answers(name)),
@@ -156,8 +169,8 @@ def _line(row: Mapping[str, str], shown: Sequence[str]) -> str:
     return "  ".join([f"{row['system']:<16}", *numbers, row["answers"]])
 
 
-def _in(unit: float, written: Any, si: str) -> str:
+def _in(unit: float, written: Any, si: str, digits: int = 7) -> str:
     """Return a number as written, converted to a larger unit; a dash if there is none."""
     from jaxroof.units import parse
 
-    return "-" if written is None else f"{parse(written, si) / unit:.7g}"
+    return "-" if written is None else f"{parse(written, si) / unit:.{digits}g}"

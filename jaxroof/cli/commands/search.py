@@ -69,6 +69,7 @@ def command(
     """Print the fastest plans of a cluster, and what binds them."""
     from jaxroof.cli import deliver
     from jaxroof.cli.question import PlansQuestion
+    from jaxroof.estimators import STEP, TORUS
 
     if dry_run and uncertain is None:
         raise refusal("--dry-run", "of draws alone; expected --uncertain FILE beside it")
@@ -78,7 +79,7 @@ def command(
         if mine is not None:
             raise InputError("--mine: not with --uncertain; expected one of the two")
         return _uncertain(uncertain, asked, objective, top, output, dry_run)
-    if asked.of.name == "training":
+    if asked.of.name in (STEP, TORUS):
         return _training(asked, objective, top, mine, output, launch)
     if launch is not None:
         raise InputError("--as: of plans of training; expected --estimator training")
@@ -121,40 +122,34 @@ def _training(
 ) -> int:
     """Print the fastest plans of today's training on each of some numbers of accelerators.
 
-    By memory where that is the objective, where no run of the chip was measured, and where no plan
-    fits. Return 1 if no plan fits, and where a step time is asked for that there is not.
+    By memory where that is the objective, and where no plan fits. Return 1 if no plan fits.
     """
     import json
 
     from jaxroof.analyses.legal_plans import of_sizes
     from jaxroof.analyses.training_plans import NoPlanFits, better_batch, fastest_plans
     from jaxroof.catalog.launch_options import launchers
-    from jaxroof.catalog.lookup import chip_of, system
-    from jaxroof.cli import deliver
+    from jaxroof.catalog.lookup import system
     from jaxroof.cli.progress import working
     from jaxroof.cli.question import launched
-    from jaxroof.errors import NoAnswer
-    from jaxroof.views.text.said import usual
+    from jaxroof.estimators import TORUS
 
+    torus = asked.of.name == TORUS
     if objective not in (None, *TIME, *MEMORY):
         raise unknown("--objective", objective, "objective of training", (*TIME, *MEMORY))
     if launch is not None and launch not in launchers():
         raise unknown("--as", launch, "software with launch options", launchers())
-    mine = None if mine is None else launched(mine, asked.settings)
+    if torus and launch is not None:
+        raise refusal("--as", "of GPUs; MaxText on TPUs has no launch options here")
+    if torus and objective in MEMORY:
+        return _legal(asked, MEMORY[0], top, mine, output)
+    mine = mine if mine is None or torus else launched(mine, asked.settings)
     question = {name: asked.settings[name] for name in ("model", "system", "global_batch")}
     rest = {name: value for name, value in asked.settings.items() if name not in question}
     question |= {"where": asked.where, "settings": rest}
     if objective in MEMORY:
         return _leanest(asked, question, top, mine, output)
     system(asked.system_name)  # an unknown name is refused as such
-    try:
-        chip_of(asked.system_name)
-    except NoAnswer as error:
-        if objective is not None:
-            raise
-        deliver.say_all(usual(f"{error}.", "By memory instead:"))
-        _leanest(asked, _of_memory(question), top, mine, output)
-        return 1
 
     def fastest(size: int) -> Any:
         return fastest_plans(gpus=size, top=top, own=mine, **question)
@@ -164,6 +159,8 @@ def _training(
 
     with working("weighing every legal plan"):
         data = of_sizes(asked.gpus, fastest, (NoPlanFits,))
+        if data is None and torus:
+            return _legal(asked, None, top, mine, output)
         if data is None:
             _leanest(asked, _of_memory(question), top, mine, output)
             return 1

@@ -10,7 +10,17 @@ import numpy as np
 
 from jaxroof.engine.grid.spacing import Between, Spacing, Values, listed_values, number_column
 from jaxroof.errors import refusal
-from jaxroof.records import checked_values, field_at, is_quantity, leaves, replace_at
+from jaxroof.records import (
+    check_order,
+    checked_values,
+    field_at,
+    get_at,
+    is_quantity,
+    last_name,
+    leaves,
+    members,
+    replace_at,
+)
 from jaxroof.settings import (
     Named,
     Names,
@@ -154,6 +164,14 @@ def unique_names(axes: Sequence[Axis], taken: Collection[str] = ()) -> list[Axis
     return named
 
 
+def check_orders(inputs: Any, axes: Sequence[Axis]) -> None:
+    """Check at every point what a tuple of records has in order, such as the sizes of tiers."""
+    moved = {path for axis in axes for path in axis.columns}
+    heads = {path.rpartition(".")[0].rpartition(".") for path in moved}
+    for head in sorted({head for head, _, place in heads if place.isdigit()}):
+        check_order(get_at(spread(inputs, axes), head), f"{head}.")
+
+
 def fill_from_axes(inputs: Any, axes: Sequence[Axis]) -> Any:
     """Complete the inputs: where only an axis gives a value, use its first one.
 
@@ -201,7 +219,7 @@ def _axis(key: str, values: Any, given: _Given) -> Axis:
 def _one_path(key: str, values: Any, given: _Given) -> Axis:
     """Return an axis over the values of one path: numbers, choices, or records by name."""
     inputs, recipe, names, own, made = given
-    name = key.rpartition(".")[2]
+    name = last_name(key)
     if isinstance(values, Named):
         columns = {p: number_column(inputs, p, v, names) for p, v in values.columns.items()}
         return Axis(name, columns, {key: values.labels}, asked=(key,))
@@ -224,6 +242,7 @@ def _one_path(key: str, values: Any, given: _Given) -> Axis:
         for one in listed
     ]
     found = [record for record, _ in pairs]
+    _check_alike(key, labels, found)
     brought = [choices_brought(key, recipe, chosen, made) for _, chosen in pairs]
     rows = [{p: v for p, _, v in leaves(record, f"{key}.")} for record in found]
     shared = set.intersection(*map(set, rows)) - set(own)
@@ -237,6 +256,15 @@ def _one_path(key: str, values: Any, given: _Given) -> Axis:
         for one in dict.fromkeys(one for chosen in brought for one in chosen)
     }
     return Axis(name, columns, {key: labels}, choices, (key,))
+
+
+def _check_alike(key: str, labels: Sequence[str], found: Sequence[Any]) -> None:
+    """Check that records of one axis have the same tuples of records, for which no other stands."""
+    many = [{name for name, _, one in members(some) if isinstance(one, tuple)} for some in found]
+    for label, own in zip(labels, many, strict=True):
+        for name in own ^ many[0]:
+            said = f"{name} of {label} or of {labels[0]} alone; expected {name} in all or in none"
+            raise refusal(key, said)
 
 
 def _objects(values: Sequence[Any]) -> np.ndarray:

@@ -16,7 +16,7 @@ import xarray as xr
 from jaxroof import __version__
 from jaxroof.engine.grid.axes import Axis
 from jaxroof.engine.grid.chunks import groups
-from jaxroof.records import field_at, is_quantity, leaves
+from jaxroof.records import field_at, is_quantity, last_name, leaves
 from jaxroof.settings import choice_text
 
 # metadata that describes a quantity, copied to its attributes
@@ -99,7 +99,7 @@ def _coordinates(
 
 def _coordinate(axis: Axis, path: str) -> str:
     """Return the name of the coordinate that holds the values of a path along an axis."""
-    leaf = path.rpartition(".")[2]
+    leaf = last_name(path).replace(".", "_")
     if len(axis.paths) == 1:
         return axis.name
     return leaf if leaf != axis.name else path.replace(".", "_")
@@ -184,11 +184,23 @@ def roles(estimator: Any, inputs: Any, recipe: Any, axes: Sequence[Axis] = ()) -
         "need": estimator.need,
         "machine": estimator.machine,
         "resources": {
-            path: [field.metadata["resource"], sign_of(field.metadata["unit"])]
+            path: [_resource(inputs, path, field), sign_of(field.metadata["unit"])]
             for path, field, _ in leaves(inputs)
             if field.metadata.get("resource")
         },
     }
+
+
+def _resource(inputs: Any, path: str, field: "dataclasses.Field[Any]") -> str:
+    """Return the resource that a number describes: in a tuple, that of its place."""
+    name, (head, _, place) = (
+        str(field.metadata["resource"]),
+        path.rpartition(".")[0].rpartition("."),
+    )
+    if not place.isdigit():
+        return name
+    of_each = field_at(inputs, head).metadata.get("resources", {}).get(name)
+    return str(of_each[int(place)]) if of_each else name
 
 
 def sign_of(unit: str) -> int:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from jaxroof.engine.grid.axes import (
     Axis,
     AxisValues,
+    check_orders,
     fill_from_axes,
     paths_of,
     read_axes,
@@ -70,6 +71,7 @@ def ask(
     found = checked(found)
     read = read_axes(found, axes, recipe, estimator.names, given)
     filled = fill_from_axes(found, read)
+    check_orders(filled, read)
     if estimator.check is not None:
         estimator.check(filled, recipe)
     return Question(estimator, filled, recipe, read)

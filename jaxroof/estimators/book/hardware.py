@@ -124,7 +124,7 @@ class Cluster:
     cost: Number = quantity("USD/h", "Price of all.")
 
 
-@answers("tpu-v5e", chips=16.0, parameters=70e9, caches=42e9)
+@answers("tpu-v5e-book", chips=16.0, parameters=70e9, caches=42e9)
 def cluster(inputs: ClusterInputs, recipe: None) -> Cluster:
     """Return the sums over all accelerators."""
     i, system = inputs, inputs.system

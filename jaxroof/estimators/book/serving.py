@@ -86,7 +86,12 @@ class Serving:
 
 
 @answers(
-    "tpu-v5e", chips=16.0, batch=32.0, context=8192.0, parameters=70e9, cache_per_token=327680.0
+    "tpu-v5e-book",
+    chips=16.0,
+    batch=32.0,
+    context=8192.0,
+    parameters=70e9,
+    cache_per_token=327680.0,
 )
 def serving(inputs: ServingInputs, recipe: None) -> Serving:
     """Return the times, rates and needs of a server.
@@ -195,7 +200,7 @@ class Sharding:
     plane_wins: Any = quantity("1", "The plane sends less.")
 
 
-@answers("tpu-v5e", batch=32.0, hidden=8192.0, feedforward=28672.0, chips=64.0, line_axes=2.0)
+@answers("tpu-v5e-book", batch=32.0, hidden=8192.0, feedforward=28672.0, chips=64.0, line_axes=2.0)
 def weight_sharding(inputs: ShardingInputs, recipe: None) -> Sharding:
     """Return how far weights shard, and the messages of a line and of a plane.
 

@@ -103,7 +103,7 @@ class Bounds:
     mixed_hides: Any = quantity("1", "The batch is large enough for the best mixed split.")
 
 
-@answers("tpu-v5p", feedforward=28672.0, tokens=4e6, chips=8960.0, data_axes=2.0)
+@answers("tpu-v5p-book", feedforward=28672.0, tokens=4e6, chips=8960.0, data_axes=2.0)
 def training_bounds(inputs: BoundsInputs, recipe: None) -> Bounds:
     """Return the bounds of every way to split.
 
@@ -183,7 +183,7 @@ class Hops:
     time: Number = quantity("s", "Time of those hops.", headline=True)
 
 
-@answers("tpu-v5p", hidden=8192.0, tokens=65536.0, stages=8.0, microbatches=16.0)
+@answers("tpu-v5p-book", hidden=8192.0, tokens=65536.0, stages=8.0, microbatches=16.0)
 def pipeline_hop(inputs: PipelineInputs, recipe: None) -> Hops:
     """Return the messages between stages: s B D / M bytes a hop, M + p - 2 hops one by one."""
     i = inputs
@@ -223,7 +223,7 @@ class Pods:
     hides: Any = quantity("1", "The batch is large enough.")
 
 
-@answers("tpu-v5p", pods=10.0, tokens=4e6, pod_bandwidth=5e13)
+@answers("tpu-v5p-book", pods=10.0, tokens=4e6, pod_bandwidth=5e13)
 def pods(inputs: PodsInputs, recipe: None) -> Pods:
     """Return what pods need to train together: C / W tokens each, less where pods are few."""
     i = inputs

@@ -210,7 +210,7 @@ class Run:
     )
 
 
-@answers("tpu-v5p", chips=8960.0, parameters=70e9, tokens=15e12, utilised=0.4)
+@answers("tpu-v5p-book", chips=8960.0, parameters=70e9, tokens=15e12, utilised=0.4)
 def training_run(inputs: RunInputs, recipe: None) -> Run:
     """Return the arithmetic and the time of a training: 6 P FLOP a token, F / (n u C) seconds."""
     i = inputs
@@ -273,7 +273,9 @@ class Memory:
     fits: Any = quantity("1", "The accelerators hold all.")
 
 
-@answers("tpu-v5p", chips=8960.0, parameters=70e9, layers=80.0, hidden=8192.0, tokens=4e6, kept=4.0)
+@answers(
+    "tpu-v5p-book", chips=8960.0, parameters=70e9, layers=80.0, hidden=8192.0, tokens=4e6, kept=4.0
+)
 def training_memory(inputs: MemoryInputs, recipe: None) -> Memory:
     """Return the memory that training needs; gradients do not count.
 

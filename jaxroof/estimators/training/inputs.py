@@ -29,6 +29,7 @@ from jaxroof.limits import BOUNDS
 from jaxroof.records import Number, quantity, record, units, value_or
 
 MIB = 2.0**20  # [B]
+ORDERS = ("pipeline-last", "data-last")  # of ranks, by what lies outermost, from 0
 RECOMPUTATION = ("none", "selective", "full")  # the levels of a plan's ``recompute``, from 0
 
 
@@ -88,6 +89,18 @@ class TrainingPlan:
         default=1.0,
         symbol="mb",
         label="microbatch",
+    )
+    order: Number = quantity(
+        "1",
+        "What lies outermost among the ranks: stages of the pipeline (0), or replicas (1), whose "
+        "blocks of tensor, context and expert ranks have all their stages side by side.",
+        whole=True,
+        zero=True,
+        most=1.0,
+        default=0.0,
+        symbol="ord",
+        label="rank order",
+        flags=ORDERS,
     )
     reshard: Number = _choice(
         "Whether ZeRO 2 and 3 let go of what they gathered after every pass (1), or gather weights "

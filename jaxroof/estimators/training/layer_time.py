@@ -25,7 +25,7 @@ from jaxroof.estimators.training.layer.sums import Groups, Kind, MeanWeights, gr
 from jaxroof.estimators.training.rates import Rates
 from jaxroof.estimators.training.recipe import Module
 from jaxroof.formulas.arithmetic import larger, where
-from jaxroof.formulas.network import all_reduce, at_full_rate, beside, gather, placed
+from jaxroof.formulas.network import Group, all_reduce, at_full_rate, beside, gather, placed
 from jaxroof.formulas.smooth import SHARPER, smooth_larger
 from jaxroof.records import Number
 
@@ -228,6 +228,21 @@ class Sharded(NamedTuple):
     edge: Number
 
 
+def block(plan: TrainingPlan) -> Number:
+    """Return the tensor, context and expert ranks that lie side by side in any order of ranks."""
+    return larger(plan.tensor * plan.context, plan.expert * plan.expert_tensor)
+
+
+def replicated(work: Work, members: Number, inner: Number) -> Group:
+    """Return replicas placed by the order of ranks, ``inner`` ranks apart in a block.
+
+    Source: docs/models/networks.md, section 7.
+    """
+    plan, outer = work.plan, work.plan.order > 0.0
+    near = where(outer, block(plan) / inner, members)
+    return placed(work.rates.network, members, inner, near, where(outer, plan.pipeline, 1.0))
+
+
 def with_fsdp(work: Work, time: LayerTime, weights: MeanWeights, trained: MeanWeights) -> Sharded:
     """Return a layer's seconds with its weights gathered and its gradients scattered beside it.
 
@@ -236,7 +251,7 @@ def with_fsdp(work: Work, time: LayerTime, weights: MeanWeights, trained: MeanWe
     """
     model, plan, rates, software = work.model, work.plan, work.rates, work.software
     network, slowdown = rates.network, rates.constants.overlap_slowdown
-    group = placed(network, plan.data * plan.context, plan.tensor)
+    group = replicated(work, plan.data * plan.context, plan.tensor)
     held, changed = (dense / plan.tensor + routed for dense, routed in (weights, trained))
     eight = (software.fp8 > 0.0) & (software.fp4 == 0.0)  # 4-bit models gather 16 bits
     short = where((software.fused > 0.0) & eight, 1.0, 2.0)

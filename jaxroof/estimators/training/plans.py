@@ -29,14 +29,15 @@ COUNTS = (  # of the model that the rules read
     *("layers", "mtp_layers", "heads", "kv_heads", "feedforward"),
     *("experts", "expert_feedforward", "sequence", "hidden"),
 )
-STATES = {  # the last fields of a plan: what any split may shard, compute again and offload
+STATES = {  # the last fields of a plan: what any split may order, shard, compute again, offload
+    "order": np.arange(2),
     "reshard": np.arange(2),
     "zero_stage": np.arange(4),
     "recompute": np.arange(3),
     "offload_optimizer": np.arange(2),
 }
 
-SELDOM = {"reshard": 1}  # what a search does not try unless a rule on plans names it
+SELDOM = {"order": 0, "reshard": 1}  # what a search does not try unless a rule on plans names it
 
 
 def plans(inputs: TrainingInputs, recipe: TrainingRecipe) -> Candidates:
@@ -123,14 +124,22 @@ def alike(inputs: TrainingInputs, plans: Mapping[str, np.ndarray]) -> Columns:
     """Return columns that are equal where plans differ only in name.
 
     Without replicas, of experts too, there is nothing to shard, whatever the ZeRO stage; ZeRO 0 and
-    1 do not gather what they could keep.
+    1 do not gather what they could keep. Without a pipeline, or without replicas outside a block
+    of tensor, context and expert ranks, there is one order.
     """
     ranks = plans["data"] * plans["context"]
     routed = float(value_or(inputs.model.experts, 0.0)) > 0.0
     of_experts = ranks * plans["tensor"] > plans["expert"] * plans["expert_tensor"]
     shared = (ranks > 1) | (routed & of_experts)
     stage = np.where(shared, plans["zero_stage"], 0)
-    return {**plans, "zero_stage": stage, "reshard": np.where(stage > 1, plans["reshard"], 1)}
+    block = np.maximum(plans["tensor"] * plans["context"], plans["expert"] * plans["expert_tensor"])
+    moves = (plans["pipeline"] > 1) & (ranks * plans["tensor"] > block)
+    return {
+        **plans,
+        "zero_stage": stage,
+        "reshard": np.where(stage > 1, plans["reshard"], 1),
+        "order": np.where(moves, plans["order"], 0),
+    }
 
 
 def cluster_sizes(inputs: TrainingInputs, recipe: TrainingRecipe, most: int) -> np.ndarray:

@@ -8,11 +8,22 @@ from typing import Any, NamedTuple
 
 from jaxroof import catalog
 from jaxroof.catalog.architecture import Architecture
-from jaxroof.catalog.lookup import chip_name, refuse_untrained, with_chip
+from jaxroof.catalog.lookup import (
+    chip_name,
+    device,
+    refuse_untrained,
+    training_system,
+    with_chip,
+)
 from jaxroof.catalog.system import System
 from jaxroof.errors import InputError, NoAnswer, refusal, shown, unknown
 from jaxroof.estimator import Estimator
-from jaxroof.estimators.training.named_settings import KINDS, with_numbers, without_names
+from jaxroof.estimators.training.named_settings import (
+    KINDS,
+    with_fabrics,
+    with_numbers,
+    without_names,
+)
 from jaxroof.settings import Named, carried, is_pair
 
 
@@ -25,12 +36,14 @@ class Format(NamedTuple):
 
 
 BF16 = "bf16"
-_BLACKWELL = ("blackwell", "blackwell-ultra")
+_BLACKWELL, _AMD = ("blackwell", "blackwell-ultra"), ("cdna3", "cdna4")
 BEFORE = "ampere"  # a chip with neither 8-bit nor 4-bit rates
 FORMATS = {
-    BF16: Format(2.0, dict.fromkeys((BEFORE, "hopper", *_BLACKWELL), 2.0)),
-    # Hopper has a transposed copy
-    "fp8": Format(1.0, {"hopper": 2.0, **dict.fromkeys(_BLACKWELL, 1.0)}, ("fp8",)),
+    BF16: Format(2.0, dict.fromkeys((BEFORE, "hopper", *_BLACKWELL, *_AMD), 2.0)),
+    # Hopper has a transposed copy, and AMD's are taken for alike
+    "fp8": Format(
+        1.0, {**dict.fromkeys(("hopper", *_AMD), 2.0), **dict.fromkeys(_BLACKWELL, 1.0)}, ("fp8",)
+    ),
     # both directions, a scale a block of 32
     "mxfp8": Format(1.03125, dict.fromkeys(_BLACKWELL, 2.0625), ("fp8", "micro_scaled")),
     # bf16 primary weights with cached copies
@@ -68,8 +81,9 @@ def expand_settings(timed: bool) -> Callable[..., tuple[dict[str, Any], Tables]]
     """Return the function that replaces short names in settings and axes of a question.
 
     ``precision`` is a number format, ``chip`` another chip of the system: a name, a file or a
-    record; ``dispatcher`` and ``constants`` are names of the catalogue, of the step time alone.
-    ``timed`` says whether the inputs have a software.
+    record; ``fabric`` is a network of the catalogue in place of the system's; ``dispatcher`` and
+    ``constants`` are names of the catalogue too, of the step time alone. ``timed`` says whether the
+    inputs have a software.
     """
 
     def expand(settings: dict[str, Any], tables: Tables, machine: Any) -> tuple[Any, Tables]:
@@ -88,6 +102,8 @@ def expand_settings(timed: bool) -> Callable[..., tuple[dict[str, Any], Tables]]
             rest, tables = with_numbers(rest, tables)
         else:
             rest = without_names(rest)
+        rest, tables = with_fabrics(rest, tables, machine, training_system if timed else device)
+        machine = rest.get("system", machine)
         found, tables = _with_formats(rest, tables, machine, timed)
         if settings.get(CHIP) is None:
             return found, tables
@@ -171,7 +187,7 @@ def _fields(name: Any, system: Any, timed: bool) -> dict[str, float]:
         known = "expected a system of Hopper or Blackwell, or precision=bf16 with weight_bytes"
         raise NoAnswer(f"{PRECISION}: {name}: not known for {whose}; {known}")
     if chip is not None and own and chip not in weights:
-        able = "bf16, fp8 or a system of Blackwell" if chip == "hopper" else "bf16"
+        able = "bf16, fp8 or a system of Blackwell" if chip in FORMATS["fp8"].weights else "bf16"
         whose = "the system" if record else system
         raise NoAnswer(f"{PRECISION}: {name}: {whose} has no products at it; expected {able}")
     weight = weights.get(chip or "", next(iter(weights.values())))

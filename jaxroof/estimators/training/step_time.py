@@ -19,7 +19,9 @@ from jaxroof.estimators.training.layer.sums import MeanWeights, mean_weights, tr
 from jaxroof.estimators.training.layer_time import (
     LayerTime,
     Sharded,
+    block,
     layer_work,
+    replicated,
     tokens_of,
     with_fsdp,
 )
@@ -39,7 +41,6 @@ from jaxroof.formulas.network import (
     beside,
     gather,
     pair,
-    placed,
     send,
 )
 from jaxroof.formulas.smooth import SHARPER, smooth_larger
@@ -181,9 +182,9 @@ def data_messages(
     embedding is summed over the first and the last stage.
     """
     model, plan, software, network = work.model, work.plan, work.software, work.rates.network
-    group = placed(network, replicas, plan.tensor)
+    group = replicated(work, replicas, plan.tensor)
     sharing = plan.expert * plan.expert_tensor
-    of_experts = placed(network, expert_replicas(work, replicas), sharing)
+    of_experts = replicated(work, expert_replicas(work, replicas), sharing)
     dense, experts = weights
     table = times(model.trained, model.vocabulary * model.hidden) / plan.tensor
     shared, routed = layers * dense / plan.tensor + table, layers * experts
@@ -375,10 +376,10 @@ def stage_time(work: Work, layer: Sharded, edges: Ends, schedule: Schedule) -> S
 
 
 def neighbours(work: Work) -> Group:
-    """Return two stages as a group, in one fast domain if the whole pipeline is."""
+    """Return two stages as a group, in one domain of a tier if the whole pipeline is."""
     plan = work.plan
-    ranks = plan.tensor * plan.context * plan.data * plan.pipeline
-    return pair(work.rates.network, ranks)
+    stage = where(plan.order > 0.0, block(plan), plan.tensor * plan.context * plan.data)
+    return pair(work.rates.network, stage * plan.pipeline)
 
 
 def send_time(work: Work) -> Number:

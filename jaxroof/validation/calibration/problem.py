@@ -32,8 +32,10 @@ from jaxroof.records import get_at, replace_at, units, value_or
 from jaxroof.validation.calibration.believed import most, ranges, shared_constants, shared_ranges
 from jaxroof.validation.rows import on_system, taken
 
-LIKENESS = ("matrix_flops", "hbm_bandwidth")  # by which a chip is near another
-NEEDED = (*LIKENESS, "fast_domain", "fast_bandwidth", "slow_bandwidth", "nics")
+NEEDED = (  # of a system that rows are fitted on
+    *("matrix_flops", "hbm_bandwidth", "fast_domain", "fast_bandwidth"),
+    *("slow_bandwidth", "nics"),
+)
 
 
 class Machine(NamedTuple):
@@ -90,8 +92,8 @@ def machine_of(system: str) -> Machine:
     A chip that was never calibrated starts from the nearest one that was, by the logarithms of
     its matrix rate and memory bandwidth.
 
-    >>> machine_of("h800-nvs8").chip, machine_of("mi300x").like
-    ('hopper', 'h200-nvs8')
+    >>> machine_of("h800-nvs8").chip, machine_of("h100-book").like
+    ('hopper', 'h100-sxm')
     """
     found = lookup.system(system)
     lacking = [name for name in NEEDED if getattr(found, name) is None]
@@ -108,21 +110,11 @@ def machine_of(system: str) -> Machine:
     if chip is None and base in generations:
         return Machine(system, base, generations[base], constants, "")
     if chip is None:
-        like = min(generations, key=lambda other: _distance(found, other))
+        like = lookup.nearest_system(system)
         return Machine(system, base, generations[like], constants, like)
     stated = float(lookup.chip(constants or chip).calibrated) > 0.0
     like = "" if stated and base in known.get(chip, [base]) else chip
     return Machine(system, base, chip, constants, like)
-
-
-def _distance(found: System, other: str) -> tuple[float, float]:
-    """Return how far a known system is from another: its chip, then its fast domain."""
-    known = lookup.system(other)
-
-    def apart(name: str) -> float:
-        return abs(math.log(float(getattr(found, name) / getattr(known, name))))
-
-    return math.hypot(*map(apart, LIKENESS)), apart("fast_domain")
 
 
 def _own_chip(system: str) -> tuple[str | None, str | None]:

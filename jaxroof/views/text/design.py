@@ -7,6 +7,7 @@ import xarray as xr
 from rich.console import JustifyMethod
 
 from jaxroof.errors import listing
+from jaxroof.records import last_name
 from jaxroof.units import amount, show
 from jaxroof.views.parameter_words import words_of
 from jaxroof.views.text.interval import interval_sentence, tokens_sentence
@@ -38,7 +39,7 @@ def leaf(path: str) -> str:
     >>> leaf("system.hbm_bandwidth")
     'hbm_bandwidth'
     """
-    return path.rpartition(".")[2]
+    return last_name(path)
 
 
 def dollars(value: float) -> str:

@@ -39,7 +39,7 @@ SWITCH = "switch_"
 NEAR = 3  # capacity steps shown on either side
 LITTLE = 5e-5  # shares of the step below this are reported as none
 COMPUTE = "compute"  # a resource
-LINKS = ("NVLink", "the network")
+LINKS = ("NVLink", "the network", "tier ")
 
 
 def answer(data: xr.Dataset, page: Page = REPORT) -> Iterator[Said]:
@@ -105,7 +105,7 @@ def _scans(found: Explanation) -> str:
 
 
 def _bandwidth(resource: str) -> str:
-    return f"{resource.removeprefix('the ')} bandwidth" if resource in LINKS else resource
+    return f"{resource.removeprefix('the ')} bandwidth" if resource.startswith(LINKS) else resource
 
 
 def _grows(limit: str, known: Resources) -> bool:

@@ -5,13 +5,13 @@ from collections.abc import Iterator, Sequence
 
 import xarray as xr
 
-from jaxroof.analyses.result_metadata import about
+from jaxroof.analyses.result_metadata import about, said_of
 from jaxroof.analyses.training_plans import LONGER, OF_LAYER, WAYS
 from jaxroof.errors import listing
 from jaxroof.units import percent, seconds, size
 from jaxroof.views.text.assumed import assumed_sentences, is_measured, scans_sentence
 from jaxroof.views.text.compare import MFU
-from jaxroof.views.text.interval import run_sentence, short_interval
+from jaxroof.views.text.interval import accelerator, run_sentence, short_interval
 from jaxroof.views.text.launch import launch_said
 from jaxroof.views.text.layout import PlainTable, Shown
 from jaxroof.views.text.least_memory import leanest
@@ -42,6 +42,7 @@ from jaxroof.views.text.ranked import (
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
 
 GB = 1e9
+VERDICT, OFFLOAD = "memory_verdict", "offload_optimizer"
 
 
 def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
@@ -52,10 +53,15 @@ def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
     yield from title(title_of(data))
     yield from usual(answer_sentence(data), plan_sentence(data.isel(plan=0)))
     yield from quiet(plans_table(data))
-    yield from usual(glossary(data, shown_fields(data), MFU), where_sentence(data.isel(plan=0)))
-    yield from usual(run_sentence(data), *assumed_sentences(data))
-    software = f"Software: Megatron-Core of {data.attrs['software_year']:g}."
-    yield from verbose(layer_sentence(data), f"{software} {counts_sentence(data)}")
+    yield from usual(glossary(data, shown_fields(data), MFU), parts_sentence(data.isel(plan=0)))
+    software = str(data.attrs.get("software", ""))
+    yield from usual(run_sentence(data), *([] if software else assumed_sentences(data)))
+    if software:
+        yield from usual(f"Software: {software}.")
+        yield from verbose(counts_sentence(data))
+    else:
+        software = f"Software: Megatron-Core of {data.attrs['software_year']:g}."
+        yield from verbose(layer_sentence(data), f"{software} {counts_sentence(data)}")
     yield from quiet(own_sentence(data))
     yield from usual(stages_sentence(data.isel(plan=0)))
     if "near" in data.attrs:  # another batch, and how many times as many tokens a second it trains
@@ -68,7 +74,7 @@ def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
 def _sizes(found: Sequence[xr.Dataset]) -> Iterator[Said]:
     """Yield the fastest plan on each number of accelerators."""
     capacity = float(found[0].capacity)
-    yield from table_of_sizes("the fastest plan that fits", measures(capacity), found)
+    yield from table_of_sizes("the fastest plan that fits", measures(capacity, found[0]), found)
     yield from usual(*on_each(found, lambda one: whole_plan(one.isel(plan=0))))
     yield from usual(*assumed_sentences(found[0]))
 
@@ -77,15 +83,20 @@ def plans_table(data: xr.Dataset) -> PlainTable:
     """Return one row a plan: its fields, step time with its interval, rates and memory."""
     number, rows = numbered(data)
     fields = field_columns(data, shown_fields(data))
-    return PlainTable().add_rows([number, *fields, *measures(float(data.capacity))], rows)
+    return PlainTable().add_rows([number, *fields, *measures(float(data.capacity), data)], rows)
 
 
-def measures(capacity: float) -> list[Shown]:
+def measures(capacity: float, data: xr.Dataset) -> list[Shown]:
     """Return the columns of what a plan gives and takes; those that matter least leave first."""
-    return [
+    verdict = Shown("memory", lambda row: said_of(row, VERDICT).replace("_", " "), 2)
+    columns = [
         Shown("step\n[s]", lambda row: f"{float(row.step_time):.4g}"),
         Shown("80 % of\nruns", short_interval, 2),
-        Shown("tokens/s\na GPU", lambda row: f"{float(row.tokens_per_second):,.0f}", 5),
+        Shown(
+            f"tokens/s\na {accelerator(data)}",
+            lambda row: f"{float(row.tokens_per_second):,.0f}",
+            5,
+        ),
         Shown("MFU\n%", lambda row: f"{100.0 * float(row.mfu):.1f}", 3),
         Shown("HBM\n[GB]", lambda row: f"{float(row.memory) / GB:.1f}", 4),
         Shown(
@@ -94,6 +105,7 @@ def measures(capacity: float) -> list[Shown]:
             1,
         ),
     ]
+    return [*columns, *[verdict] * (VERDICT in data)]
 
 
 def answer_sentence(data: xr.Dataset) -> str:
@@ -102,6 +114,8 @@ def answer_sentence(data: xr.Dataset) -> str:
     time = float(best.step_time)
     of = f" of the {fits:,} plans that fit" if fits > 1 else ", the only plan that fits"
     said = [f"Fastest{of}: {usual_words(best)}, {time:.4g} s a step{_runs(data, best)}."]
+    if "nearest" in data.attrs:
+        said.append(str(data.attrs["nearest"]))
     if unmeasured := _unmeasured(data, best):
         said.append(f"Nobody measured {listing(unmeasured)}.")
     if "measured" in data:
@@ -115,7 +129,7 @@ def answer_sentence(data: xr.Dataset) -> str:
     need, capacity = float(best.memory), float(data.capacity)
     if doubt := margin_of(data).sentence(need, capacity):
         said.append(f"It needs {size(need, 'B')} of {size(capacity, 'B')}. {doubt}")
-    said += host_sentences(data)
+    said += [*host_sentences(data), *_verdict(best)]
     if alike > 1:
         said.append(f"The first {alike:,} plans are too close for the model to tell apart.")
     return " ".join(said)
@@ -130,7 +144,17 @@ def _runs(data: xr.Dataset, plan: xr.Dataset) -> str:
 
 def _unmeasured(data: xr.Dataset, plan: xr.Dataset) -> list[str]:
     outside: list[str] = json.loads(data.attrs.get("outside", "[]"))
-    return outside + ["optimizer states in host memory"] * bool(plan.offload_optimizer)
+    return outside + ["optimizer states in host memory"] * bool(plan.get(OFFLOAD, 0))
+
+
+def _verdict(plan: xr.Dataset) -> list[str]:
+    """Return whether a plan on a torus fits, in three words, and why; nothing of GPUs."""
+    if VERDICT not in plan:
+        return []
+    word = said_of(plan, VERDICT).replace("_", " ")
+    names = ("memory", "memory_high", "capacity")
+    low, high, there = (size(float(plan[name]), "B") for name in names)
+    return [f"Memory: it {word}. A run takes {low} to {high} of the {there} of a device."]
 
 
 def named_fields(data: xr.Dataset, of: str) -> str:

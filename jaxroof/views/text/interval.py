@@ -77,7 +77,13 @@ def run_sentence(data: xr.Dataset) -> str:
     hours = 24.0 * days * gpus
     said = f"{hours / MILLION:.4g} million" if hours >= MILLION else f"{hours:,.0f}"
     whole = f"A training on {tokens / TRILLION:.4g} T tokens"
-    return f"{whole} takes {days:,.4g} days on these {gpus:,}: {said} GPU-hours."
+    own = accelerator(data)
+    return f"{whole} takes {days:,.4g} days on these {gpus:,}: {said} {own}-hours."
+
+
+def accelerator(data: xr.Dataset) -> str:
+    """Return what one accelerator of an answer is called."""
+    return str(data.attrs.get("accelerator", "GPU"))
 
 
 def _tokens(data: xr.Dataset) -> float | None:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from jaxroof.estimators.tpu_training.report import TpuReport
 from jaxroof.estimators.training.interval import LEVELS, REGIMES, WITHIN_SOURCE, WORDS
 from jaxroof.estimators.training.report import TrainingReport
 from jaxroof.io.csv_blocks import csv_line
@@ -25,7 +26,11 @@ LEGEND = (
     "Errors are predicted over measured, less 1; median, mean and p90 are of absolute errors, bias "
     "is the median of signed ones; covered: the 80 % interval holds the measured time."
 )
-LABELS = {f.name: f.metadata["label"] for f in dataclasses.fields(TrainingReport)}
+LABELS = {
+    f.name: f.metadata["label"]
+    for report in (TpuReport, TrainingReport)
+    for f in dataclasses.fields(report)
+}
 LONGEST = 34  # characters of a name
 FITS = {True: "yes", False: "no", None: ""}
 GB = 1e9

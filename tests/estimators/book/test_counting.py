@@ -16,9 +16,9 @@ LLAMA = {
     "layers": 80, "hidden": 8192, "feedforward": 28672, "heads": 64, "kv_heads": 8,
     "head_size": 128, "vocabulary": 128256,
 }  # fmt: skip
-POD = {"system": "tpu-v5p", "feedforward": 28672, "tokens": 4e6, "chips": 8960, "data_axes": 2}
+POD = {"system": "tpu-v5p-book", "feedforward": 28672, "tokens": 4e6, "chips": 8960, "data_axes": 2}
 SERVER = {
-    "system": "tpu-v5e", "chips": 16, "batch": 32, "context": 8192, "parameters": 70e9,
+    "system": "tpu-v5e-book", "chips": 16, "batch": 32, "context": 8192, "parameters": 70e9,
     "weight_width": 1, "cache_per_token": 163840,
 }  # fmt: skip
 
@@ -95,7 +95,7 @@ def test_a_run_takes_its_total_over_its_accelerators(more) -> None:
 
 def test_memory_adds_up_and_fits_on_enough_chips() -> None:
     asked = {
-        "system": "tpu-v5p", "parameters": 70e9, "layers": 80, "hidden": 8192, "tokens": 4e6,
+        "system": "tpu-v5p-book", "parameters": 70e9, "layers": 80, "hidden": 8192, "tokens": 4e6,
         "kept": 4, "chips": 64,
     }  # fmt: skip
     data = jr.evaluate("training_memory", asked, axes={"chips": [64, 226, 8960]})
@@ -136,11 +136,11 @@ def test_at_its_bound_communication_takes_as_long_as_arithmetic() -> None:
 
 
 def test_pods_and_stages() -> None:
-    data = jr.evaluate("pods", system="tpu-v5p", tokens=4e6, pods=2, axes={"pods": [1, 2, 10]})
+    data = jr.evaluate("pods", system="tpu-v5p-book", tokens=4e6, pods=2, axes={"pods": [1, 2, 10]})
     same(data.pod_tokens, 459e12 / 6.25e9)  # the machine's interfaces, however many chips
     same(data.pod_tokens_few / data.pod_tokens, [0.0, 0.5, 0.9])
     hops = jr.evaluate(
-        "pipeline_hop", system="tpu-v5p", hidden=8192, tokens=65536, stages=8, microbatches=1,
+        "pipeline_hop", system="tpu-v5p-book", hidden=8192, tokens=65536, stages=8, microbatches=1,
         axes={"microbatches": [1, 16]},
     )  # fmt: skip
     same(hops.message * hops.microbatches, 2 * 65536 * 8192)
@@ -195,13 +195,19 @@ def test_the_best_plane_is_the_least_of_all() -> None:
     outer = 2.0 * batch * hidden / (rows * bandwidth)
     least = jnp.argmin(inner + outer)
     asked = {"hidden": hidden, "feedforward": feedforward, "batch": batch, "chips": chips}
-    found = ask("weight_sharding", system="tpu-v5e", bandwidth=bandwidth, **asked)
+    found = ask("weight_sharding", system="tpu-v5e-book", bandwidth=bandwidth, **asked)
     same(rows[least], found["plane_rows"], rtol=2e-3)
     same((inner + outer)[least], found["plane_time"], rtol=1e-5)
 
 
 def test_a_plane_beats_a_line_from_where_it_is_said_to() -> None:
-    asked = {"system": "tpu-v5e", "batch": 32, "hidden": 8192, "feedforward": 32768, "line_axes": 3}
+    asked = {
+        "system": "tpu-v5e-book",
+        "batch": 32,
+        "hidden": 8192,
+        "feedforward": 32768,
+        "line_axes": 3,
+    }
     asked["chips"] = 72
     data = jr.evaluate("weight_sharding", asked, axes={"chips": [36, 72, 144]})
     same(data.plane_from, 72.0)
@@ -213,13 +219,13 @@ def test_a_plane_beats_a_line_from_where_it_is_said_to() -> None:
 
 
 def test_a_cluster_is_the_sum_of_its_chips() -> None:
-    slice_of = jr.evaluate("cluster", system="tpu-v4p", length=4, width=4, height=8)
+    slice_of = jr.evaluate("cluster", system="tpu-v4-book", length=4, width=4, height=8)
     assert float(slice_of.total_chips) == 128.0
     assert float(slice_of.hosts) == 32.0
-    whole = jr.evaluate("cluster", system="tpu-v5p")
+    whole = jr.evaluate("cluster", system="tpu-v5p-book")
     assert float(whole.total_chips) == 8960.0
     same(whole.total_flops, 8960 * 459e12)
-    sparse = jr.evaluate("cluster", system="tpu-v5p", sparsity=2)
+    sparse = jr.evaluate("cluster", system="tpu-v5p-book", sparsity=2)
     same(sparse.total_flops, whole.total_flops / 2)
 
 

@@ -119,8 +119,8 @@ WIDE = {"batch": 1.0, "hidden": 1e12, "feedforward": 1e12}
 
 def test_where_operands_come_from() -> None:
     """Sheet, section 1: the batch of a product fed by the host, and of one fed on the chip."""
-    chip = jr.system("tpu-v5e", "int8")
-    host = ask("matmul", system=jr.system("tpu-v5e"), feed="host", **WIDE)
+    chip = jr.system("tpu-v5e-book", "int8")
+    host = ask("matmul", system=jr.system("tpu-v5e-book"), feed="host", **WIDE)
     same(host["critical_small"], 1.97e14 / 1.5e10)
     shape = {"batch": 1.0, "hidden": 4096.0, "feedforward": 16384.0}
     shape |= {"widths__input": 1.0, "widths__weight": 1.0, "widths__output": 1.0}
@@ -364,9 +364,13 @@ def test_ragged_exchanges() -> None:
 
 SQUARE = {"batch": 8, "hidden": 8, "feedforward": 8}
 WRONG: list[tuple[str, dict[str, Any], str]] = [
-    ("matmul", {"system": "tpu-v5e", "unit": "vector", **SQUARE}, "system.vector_flops: not given"),
+    (
+        "matmul",
+        {"system": "tpu-v5e-book", "unit": "vector", **SQUARE},
+        "system.vector_flops: not given",
+    ),
     ("torus", {"system": "h100-sxm", "rows": 8, "x": 4}, "system.link_latency: not given, and"),
-    ("tree", {"system": "tpu-v5e", "rows": 8}, "system.fast_"),
+    ("tree", {"system": "tpu-v5e-book", "rows": 8}, "system.fast_"),
     ("sharded_matmul", {"case": "botch", **SQUARE}, "no such Case. Did you mean 'both'?"),
 ]
 

@@ -381,8 +381,11 @@ BAD = [
     ("--split summa", "split: no such field of Inputs; expected one of variant,"),
     ("--set fast_links=2", "fast_links: expected a whole number of at least 0 and at most 1"),
     ("--set plan.tensor=2", "--set: plan.tensor: not a field of the question"),
-    ("--system tpu-v5p", "system.fast_domain and system.fast_bandwidth: not given, and unfused"),
-    ("--system tpu-v5p --set system.fast_domain=8", "system.fast_bandwidth: not given"),
+    (
+        "--system tpu-v5p-book",
+        "system.fast_domain and system.fast_bandwidth: not given, and unfused",
+    ),
+    ("--system tpu-v5p-book --set system.fast_domain=8", "system.fast_bandwidth: not given"),
 ]
 
 

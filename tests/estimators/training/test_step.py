@@ -129,8 +129,8 @@ def test_a_system_without_a_chip_has_no_step_time() -> None:
     inputs = dataclasses.replace(EXAMPLE, system=jr.system("h100-nvs8"))
     with pytest.raises(InputError, match=r"^system.chip: not given, so that there is no step time"):
         training.evaluate(inputs)
-    with pytest.raises(InputError, match=r"^mi300x: no measured run of its chip"):
-        jr.evaluate("training", model="llama3-8b", system="mi300x", gpus=8, global_batch=8)
+    with pytest.raises(InputError, match=r"^tpu-v5p: a torus of TPUs"):
+        jr.training_system("tpu-v5p")
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -52,9 +52,9 @@ def trace() -> xr.Dataset:
 
 def roofs() -> xr.Dataset:
     """Return a product on two machines over its sizes."""
-    axes = {"system": ["tpu-v5e", "h100-sxm"], "batch": jr.geomspace(1, 4096, 13)}
+    axes = {"system": ["tpu-v5e-book", "h100-sxm"], "batch": jr.geomspace(1, 4096, 13)}
     return jr.evaluate(
-        "matmul", hidden=4096, feedforward=16384, batch=1, system="tpu-v5e", axes=axes
+        "matmul", hidden=4096, feedforward=16384, batch=1, system="tpu-v5e-book", axes=axes
     )
 
 

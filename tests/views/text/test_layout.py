@@ -118,9 +118,9 @@ COMMANDS = [
     f"explain {QUESTION}",
     f"layers {MACHINE} --plan dp=64,tp=4,pp=8,microbatch=1",
     "roofline --op matmul --shape B=256,D=4096,F=16384 --dtypes bf16 "
-    "--system tpu-v5e,h100-sxm,a100-book,b200-book,tpu-v5p,tpu-v6e",
+    "--system tpu-v5e-book,h100-sxm,a100-book,b200-book,tpu-v5p-book,tpu-v6e-book",
     "roofline --op matmul --shape D=4096,F=16384 --dtypes bf16 "
-    "--system tpu-v5e,h100-sxm,a100-book,b200-book,tpu-v5p --sweep B=1:512 -o roof.json",
+    "--system tpu-v5e-book,h100-sxm,a100-book,b200-book,tpu-v5p-book --sweep B=1:512 -o roof.json",
     f"schedule {MACHINE} --plan dp=64,tp=4,pp=8,microbatch=1",
     "design design.toml",
     "show matmul",

@@ -308,10 +308,11 @@ def exchange(work: Work, compute: Passes) -> Passes:
         placed(network, plan.expert, shared),
         2.0 * work.tokens.rank * expert_width(model),
     )
-    sent = tuple(
+    inside, away = (
         each * (rates.dedup * distinct_targets(places, chosen) + (1.0 - rates.dedup) * chosen)
-        for places in group.domains[:-1]
+        for places in group.domains[:2]
     )
+    sent = (inside, *(away for _ in network.tiers[1:]))  # a copy a fast domain, forwarded inside
     time = all_to_all(sent, group, network, rates.scatter)
     near = sent[0] * others(group.inside[0]) / (network.tiers[0].rate * rates.scatter)
     gathered = gather(each * chosen * shared, placed(network, shared), network)

@@ -1,0 +1,1 @@
+"""A training step under MaxText on a torus of TPUs: its time, its memory and its plans."""
