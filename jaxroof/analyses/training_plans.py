@@ -206,7 +206,7 @@ def _of_gpus(machine: OneMachine, data: xr.Dataset) -> tuple[dict[str, Any], dic
     extent = float(inputs.model.sequence), float(inputs.system.innermost)
     outside = [*reasons_outside(math.prod(degrees), degrees[1], *extent)]
     told = {
-        "outside": json.dumps([*outside, *reasons_of_layers(inputs.model)]),
+        "outside": json.dumps(outside),
         "software_year": float(inputs.software.year),
     }
     return {**_of_layers(machine, data), **as_variables(_measured(machine, best))}, told
