@@ -138,7 +138,8 @@ def _over_tiers(found: Machine, asked: Asked) -> xr.Dataset:
     judges = [lane.time(asked.sizes) for lane in judged]
     runs = _along(formulas.first_least(judges, able), asked.sizes).astype(int)
     at = np.arange(len(asked.sizes))
-    bounds = np.stack([_bounds(asked.op, n, lane, asked.sizes) for n, lane in zip(names, here)])  # noqa: B905
+    lanes_of = zip(names, here, strict=True)
+    bounds = np.stack([_bounds(asked.op, name, lane, asked.sizes) for name, lane in lanes_of])
     time = times[runs, at]
     factor = float(formulas.FACTORS[asked.op](float(asked.gpus)))
     data = xr.Dataset(
@@ -152,7 +153,7 @@ def _over_tiers(found: Machine, asked: Asked) -> xr.Dataset:
         },
         {"size": _size(asked.sizes), "candidate": [_called(name) for name in names]},
     )
-    data.attrs |= {"mode": asked.mode, "stride": asked.stride, "factor": factor}
+    data.attrs |= {"mode": asked.algorithm or asked.mode, "stride": asked.stride, "factor": factor}
     data.attrs["notes"] = json.dumps([*notes, *found.notes(spread)])
     return data
 

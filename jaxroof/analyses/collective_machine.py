@@ -19,8 +19,8 @@ from jaxroof.settings import apply_settings
 RACK = 64  # accelerators from which a fast domain is a rack
 RACKS = 2  # of which measured times are met without further ado
 SICK = (
-    "No health is given: over 20 racks of GB200 all-reduces took more than twice the time that is "
-    "predicted so; --set tiers.1.health=0.5 says what a fabric has left."
+    "No health is given: all-reduces over 20 racks of GB200 took more than twice the time that is "
+    "predicted so."
 )
 LINK_SHARES = {"tpu-v6e": 0.59}  # of the peak of a torus link, where not that of all
 
@@ -98,9 +98,21 @@ def _plain(name: str) -> System:
         said = "a torus; expected --slice and --axes, such as --slice 4x4x8 --axes 0,1"
         raise refusal("--system", f"{name}: {said}")
     if found.tiers is None:
-        said = f"no tiers of links; expected a fabric such as {listing(_fabrics()[:3])}, or a file"
+        like = listing((fabrics_like(name) or _fabrics())[:3])
+        said = f"no tiers of links; expected a fabric such as {like}, or a file"
         raise refusal("--system", f"{name}: {said}")
     return found
+
+
+def fabrics_like(system: str) -> list[str]:
+    """Return the fabrics of the catalogue whose nodes are a system of it, or its own.
+
+    >>> fabrics_like("h200-141-sxm"), fabrics_like("gb200-nvl72")
+    (['hgx-h200'], ['gb200-nvl72'])
+    """
+    names = _fabrics()
+    own = [name for name in names if name == system]
+    return own or [n for n in names if catalog.describe("fabrics", n).get("system") == system]
 
 
 def _fabrics() -> list[str]:

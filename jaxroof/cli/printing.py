@@ -78,4 +78,6 @@ def _words(value: Any) -> str:
         return ", ".join(f"{key} {_words(inner)}" for key, inner in value.items())
     if isinstance(value, list):
         return ", ".join(_words(inner) for inner in value)
+    if isinstance(value, float) and not 1e-3 <= abs(value) < 1e6:
+        return f"{value:.12g}"
     return str(value).strip()

@@ -218,7 +218,7 @@ def test_a_file_gives_operation_ranks_and_sizes():
 
 REFUSED = [  # changes of H100, a part of what is said
     ({"system": "dgx-h100-pad"}, "Did you mean 'dgx-h100-pod'?"),
-    ({"system": "h100-nvs8"}, "no tiers of links; expected a fabric"),
+    ({"system": "h100-nvs8"}, "no tiers of links; expected a fabric such as dgx-h100-pod"),
     ({"system": "tpu-v5p"}, "a torus; expected --slice and --axes"),
     ({"op": "all_reduse"}, "Did you mean 'all_reduce'?"),
     ({"op": "scatter"}, "measured by nccl-tests, but not predicted"),

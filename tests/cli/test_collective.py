@@ -92,6 +92,7 @@ def test_files_hold_what_is_printed(jaxroof, tmp_path):
         (f"{ASKED} --algorithm nvls", "needs a group inside one fast domain"),
         (f"{ASKED} -o x.doc", "cannot tell the kind of file"),
         (f"{ASKED} --measured none.log", "cannot be read"),
+        ("collective --system h20 --gpus 1 --op reduce --sizes 1 -o x.png", "nothing is sent"),
     ],
 )
 def test_wrong_input_is_one_line(jaxroof, line, said):

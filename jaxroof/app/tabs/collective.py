@@ -7,8 +7,8 @@ import panel as pn
 import xarray as xr
 from bokeh.models import ColumnDataSource, CustomJSTickFormatter, HoverTool
 
-from jaxroof import catalog
 from jaxroof.analyses.collective import collective
+from jaxroof.analyses.collective_machine import fabrics_like
 from jaxroof.app.figures import NUMBER, framed, plot
 from jaxroof.app.html import alert, legend, paragraph, table, text
 from jaxroof.app.state import State
@@ -37,16 +37,9 @@ class Found(NamedTuple):
     wrong: str = ""
 
 
-def fabric_of(state: State) -> str:
-    """Return the fabric that a system has, or the first of the catalogue with such nodes."""
-    names = list(catalog.names("fabrics"))
-    like = [n for n in names if catalog.describe("fabrics", n).get("system") == state.system]
-    return state.system if state.system in names else next(iter(like), "")
-
-
 def collectives(state: State) -> Found:
     """Return the collectives over all accelerators of a state, on its system's fabric."""
-    name = fabric_of(state)
+    name = next(iter(fabrics_like(state.system)), "")
     if state.own_system is not None or not name:
         said = f"{state.system_words}: no fabric of the catalogue has such nodes"
         return Found("", {}, f"{said}; jaxroof collective takes a file with tiers.")

@@ -183,24 +183,28 @@ def roles(estimator: Any, inputs: Any, recipe: Any, axes: Sequence[Axis] = ()) -
         "objective": estimator.objective,
         "need": estimator.need,
         "machine": estimator.machine,
-        "resources": {
-            path: [_resource(inputs, path, field), sign_of(field.metadata["unit"])]
-            for path, field, _ in leaves(inputs)
-            if field.metadata.get("resource")
-        },
+        "resources": _resources(inputs),
     }
 
 
-def _resource(inputs: Any, path: str, field: "dataclasses.Field[Any]") -> str:
-    """Return the resource that a number describes: in a tuple, that of its place."""
-    name, (head, _, place) = (
-        str(field.metadata["resource"]),
-        path.rpartition(".")[0].rpartition("."),
-    )
-    if not place.isdigit():
-        return name
-    of_each = field_at(inputs, head).metadata.get("resources", {}).get(name)
-    return str(of_each[int(place)]) if of_each else name
+def _resources(inputs: Any) -> dict[str, list[Any]]:
+    """Return the resource that each number describes, with its sign; in a tuple, by its place.
+
+    Where a tuple of records has a resource for each place, no other number stands for those.
+    """
+    found: dict[str, list[Any]] = {}
+    placed: dict[str, list[Any]] = {}
+    taken: set[str] = set()
+    for path, field, _ in leaves(inputs):
+        name, sign = str(field.metadata.get("resource") or ""), sign_of(field.metadata["unit"])
+        head, _, place = path.rpartition(".")[0].rpartition(".")
+        about = field_at(inputs, head).metadata if place.isdigit() else {}
+        if name in about.get("resources", {}):
+            of_each = about["resources"][name]
+            placed[path], taken = [of_each[int(place)], sign], taken | {name, *of_each}
+        elif name:
+            found[path] = [name, sign]
+    return {path: one for path, one in found.items() if one[0] not in taken} | placed
 
 
 def sign_of(unit: str) -> int:

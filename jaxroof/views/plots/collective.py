@@ -7,6 +7,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from jaxroof.errors import refusal
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
 from jaxroof.views.text.collective import bytes_of, ratio_sentence, time_sentence
@@ -26,7 +27,11 @@ def picture(data: xr.Dataset) -> Figure:
     """
     choose.check_has(data, "collective", ["busbw", "time"], ("size",))
     choose.check_dimensions(data, "collective", ("size", "candidate"))
-    data = data.isel(size=data["size"].values > 0.0)
+    data = data.isel(size=data.busbw.values > 0.0)
+    if not data.sizes["size"]:
+        raise refusal(
+            "collective", "nothing is sent; expected a group of several, and sizes above 0"
+        )
     found = ratio_sentence(data) if "ratio" in data else time_sentence(data)
     found = found.replace(" of bus bandwidth", "").removesuffix(".")
     made = style.figure(choose.title(data, "Collective"), found, HIGH)
