@@ -22,6 +22,7 @@ from jaxroof.app.tabs import share
 from jaxroof.catalog import lookup
 from jaxroof.engine.runs.row_stream import RowGroup
 from jaxroof.errors import InputError
+from jaxroof.estimators.training.inputs import TrainingPlan
 from jaxroof.estimators.training.step import training
 from jaxroof.records import replace_at
 from jaxroof.validation.rows import taken
@@ -51,6 +52,8 @@ def test_rows_of_models_of_the_catalogue_are_answered_by_name():
     rows = packaged_rows("steps")
     found, seen = step_answers(rows), collections.Counter()
     for places, inputs, recipe in rows.groups:
+        if not isinstance(inputs.plan, TrainingPlan):  # of a torus
+            continue
         sizes = [getattr(inputs.model, size) for size in (*SIZES, "experts", "mtp_layers")]
         choices = tuple(getattr(recipe, key).value for key in OF_MODEL)
         lines = list(zip(*(np.broadcast_to(size, len(places)) for size in sizes), strict=True))

@@ -10,6 +10,7 @@ from places import ROOT
 
 from jaxroof.catalog.lookup import architecture_with_choices
 from jaxroof.estimators.training import interval as envelope
+from jaxroof.estimators.training.inputs import TrainingPlan
 from jaxroof.estimators.training.interval import (
     REGIMES,
     WORDS,
@@ -85,9 +86,10 @@ def measured():
     rows = packaged_rows("steps")
     found, extent = step_answers(rows), np.full((len(rows.frame), len(EXTENT)), np.nan)
     for places, inputs, _ in rows.groups:
-        for column, path in enumerate(EXTENT):
-            extent[places, column] = get_at(inputs, path)
-    found = found.join(pd.DataFrame(extent, columns=EXTENT)).dropna(subset="error")
+        if isinstance(inputs.plan, TrainingPlan):  # not on a torus
+            for column, path in enumerate(EXTENT):
+                extent[places, column] = get_at(inputs, path)
+    found = found.join(pd.DataFrame(extent, columns=EXTENT)).dropna(subset=["error", *EXTENT])
     degrees = [f"plan.{name}" for name in ("data", "tensor", "context", "pipeline")]
     return found.assign(gpus=found[degrees].prod(axis=1))
 
