@@ -94,11 +94,11 @@ def compare(
 
     machines: dict[Contender, Question] = {}
     without: dict[str, str] = {}
-    for one in contenders:
+    for place in contenders:
         try:
-            machines[one] = asked(one)
+            machines[place] = asked(place)
         except NoAnswer as error:
-            without[one.words] = str(error)
+            without[place.words] = str(error)
     if not machines:
         raise NoStepTime(without)
     first, start = next(iter(machines.items()))

@@ -18,7 +18,15 @@ from jaxroof.units import equal_runs
 Value = float | str
 DEGREES = ("data", "tensor", "context", "pipeline", "interleave", "expert", "expert_tensor")
 PLAN = (
-    *(*DEGREES, "sequence_parallel", "microbatch", "order", "zero_stage", "reshard", "recompute"),
+    *(
+        *DEGREES,
+        "sequence_parallel",
+        "microbatch",
+        "rank_order",
+        "zero_stage",
+        "reshard",
+        "recompute",
+    ),
     "offload_optimizer",
 )
 TYPICAL: Mapping[str, Value] = {

@@ -16,7 +16,7 @@ from jaxroof.errors import InputError
 PLAN = {
     "data": 4, "tensor": 8, "context": 2, "exchange": 1, "pipeline": 4, "interleave": 5,
     "expert": 1, "expert_tensor": 1, "sequence_parallel": 1, "microbatch": 2, "zero_stage": 1,
-    "order": 0, "reshard": 1, "recompute": 0, "offload_optimizer": 0,
+    "rank_order": 0, "reshard": 1, "recompute": 0, "offload_optimizer": 0,
 }  # fmt: skip
 ASKED = {"global_batch": 128, "sequence": 8192}
 
@@ -34,7 +34,7 @@ def test_what_is_written_is_read_back_but_for_what_is_unsaid(name):
         plan, launch = written(
             name, pipeline=pipeline, interleave=5 if pipeline > 1 else 1, zero_stage=zero,
             recompute=recompute, offload_optimizer=offload, expert=expert, experts=8 * (expert > 1),
-            order=order, modules=["layernorm"], layers=(4,) * (20 if pipeline > 1 else 1),
+            rank_order=order, modules=["layernorm"], layers=(4,) * (20 if pipeline > 1 else 1),
         )  # fmt: skip
         found = read_launch("--mine", "python train.py " + " ".join(launch.options))
         assert found.title == launch.title
@@ -59,7 +59,7 @@ def test_a_line_for_megatron():
 
 @pytest.mark.parametrize(("name", "more", "unsaid"), [
     ("megatron", {"schedule": "zb-h1"}, "schedule zb-h1"),
-    ("megatron", {"order": 1, "zero_stage": 3}, "order 1"),
+    ("megatron", {"rank_order": 1, "zero_stage": 3}, "rank_order 1"),
     ("torchtitan", {}, "zero stage 1"),
     ("deepspeed", {}, "interleave 5"),
     ("deepspeed", {}, "context 2"),
@@ -70,7 +70,7 @@ def test_a_field_without_an_option_is_said(name, more, unsaid):
 
 
 def test_the_order_of_ranks_has_an_option_of_megatron():
-    assert "--use-tp-pp-dp-mapping" in written("megatron", order=1)[1].options
+    assert "--use-tp-pp-dp-mapping" in written("megatron", rank_order=1)[1].options
 
 
 def test_embedding_and_loss_as_layers_are_options_where_there_are_some():

@@ -373,7 +373,7 @@ def stage_seconds(work: Work, time: StepTime, layout: Layout) -> StageSeconds:
     chunk, lacks = inner / plan.interleave, inner - outer
     at_end = np.isin(layout.device, np.asarray(layout.device)[np.asarray(ends) > 0.0])
     even = where(at_end, outer / plan.interleave, chunk)  # a chunk that lacks more than it has
-    layers = where(lacks > chunk, even, chunk - lacks * ends)
+    layers: Any = where(lacks > chunk, even, chunk - lacks * ends)
     layers = where(latent, every / count, layers) * np.ones(devices)
     embedding, head = time.edges
     edge = layout.first * embedding + layout.last * head

@@ -90,7 +90,7 @@ class TrainingPlan:
         symbol="mb",
         label="microbatch",
     )
-    order: Number = quantity(
+    rank_order: Number = quantity(
         "1",
         "What lies outermost among the ranks: stages of the pipeline (0), or replicas (1), whose "
         "blocks of tensor, context and expert ranks have all their stages side by side.",

@@ -238,7 +238,7 @@ def replicated(work: Work, members: Number, inner: Number) -> Group:
 
     Source: docs/models/networks.md, section 7.
     """
-    plan, outer = work.plan, work.plan.order > 0.0
+    plan, outer = work.plan, work.plan.rank_order > 0.0
     near = where(outer, block(plan) / inner, members)
     return placed(work.rates.network, members, inner, near, where(outer, plan.pipeline, 1.0))
 

@@ -30,14 +30,17 @@ COUNTS = (  # of the model that the rules read
     *("experts", "expert_feedforward", "sequence", "hidden"),
 )
 STATES = {  # the last fields of a plan: what any split may order, shard, compute again, offload
-    "order": np.arange(2),
+    "rank_order": np.arange(2),
     "reshard": np.arange(2),
     "zero_stage": np.arange(4),
     "recompute": np.arange(3),
     "offload_optimizer": np.arange(2),
 }
 
-SELDOM = {"order": 0, "reshard": 1}  # what a search does not try unless a rule on plans names it
+SELDOM = {
+    "rank_order": 0,
+    "reshard": 1,
+}  # what a search does not try unless a rule on plans names it
 
 
 def plans(inputs: TrainingInputs, recipe: TrainingRecipe) -> Candidates:
@@ -138,7 +141,7 @@ def alike(inputs: TrainingInputs, plans: Mapping[str, np.ndarray]) -> Columns:
         **plans,
         "zero_stage": stage,
         "reshard": np.where(stage > 1, plans["reshard"], 1),
-        "order": np.where(moves, plans["order"], 0),
+        "rank_order": np.where(moves, plans["rank_order"], 0),
     }
 
 

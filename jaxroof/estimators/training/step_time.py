@@ -378,7 +378,7 @@ def stage_time(work: Work, layer: Sharded, edges: Ends, schedule: Schedule) -> S
 def neighbours(work: Work) -> Group:
     """Return two stages as a group, in one domain of a tier if the whole pipeline is."""
     plan = work.plan
-    stage = where(plan.order > 0.0, block(plan), plan.tensor * plan.context * plan.data)
+    stage = where(plan.rank_order > 0.0, block(plan), plan.tensor * plan.context * plan.data)
     return pair(work.rates.network, stage * plan.pipeline)
 
 

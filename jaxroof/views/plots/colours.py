@@ -91,7 +91,7 @@ DEGREES = {  # fields of a plan, those of links as their messages
     "reshard": GREY,
     "recompute": INDIGO,
     "offload_optimizer": WINE,
-    "order": BLACK,
+    "rank_order": BLACK,
 }
 MORE = (BLUE, SKY, VERMILION, GREEN, PURPLE, ORANGE, BROWN, TEAL, INDIGO, OLIVE, WINE, GREY, BLACK)
 DARK = frozenset({BLUE, VERMILION, GREEN, BLACK, GREY, BROWN, INDIGO, WINE, VIOLET, STEEL, RED})

@@ -31,7 +31,7 @@ ALWAYS = ("data", "tensor", "pipeline")  # degrees that are shown whatever they 
 VALUES = {  # what the values of a plan field mean
     "reshard": "0: weights gathered, gradients reduced once a step",
     "recompute": "0 none, 1 selective, 2 full",
-    "order": "1: stages of a replica side by side, replicas outermost",
+    "rank_order": "1: stages of a replica side by side, replicas outermost",
     "offload_optimizer": "1: optimizer states in host memory",
 }
 

@@ -75,7 +75,7 @@ def test_a_product_of_plans_needs_what_its_plans_need(where):
     rules = constraints_of(jr.training, where)
     inputs, recipe = machine(), jr.training.recipe
     plans = candidates.plan_product(jr.training, inputs, recipe, rules)
-    fields = ["order", "reshard", "zero_stage", "recompute", "offload_optimizer"]
+    fields = ["rank_order", "reshard", "zero_stage", "recompute", "offload_optimizer"]
     assert [*plans.product] == fields
     need = candidates.needs_of(jr.training, recipe, inputs, plans)
     columns = {field: column.astype(float) for field, column in plans.whole().items()}

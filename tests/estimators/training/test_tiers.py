@@ -69,17 +69,22 @@ def test_time_is_homogeneous_in_rates_and_latencies(asked):
 
 
 def test_an_order_of_ranks_matters_where_tiers_do():
-    order = {"plan.order": "data-last"}
-    alone = {**SHARDED, "plan.order": 1}
+    order = {"plan.rank_order": "data-last"}
+    alone = {**SHARDED, "plan.rank_order": 1}
     assert step_time(alone, TAPER) == step_time(SHARDED, TAPER)  # without stages there is one
     whole = training_system(TAPER, **{f"tiers.{k}.size": 4096 for k in (3, 2, 1, 0)})
     assert step_time(DENSE, whole, **order) == step_time(DENSE, whole)  # all in one domain
     near = {"model": "llama3-70b", "tp": 2, "pp": 4, "dp": 128, "mb": 1}
     assert step_time(near, TAPER, **order) > step_time(near, TAPER)
     found = jr.search(
-        "training", model="llama3-70b", system=TAPER, gpus=1024, global_batch=1024, where="order=1"
+        "training",
+        model="llama3-70b",
+        system=TAPER,
+        gpus=1024,
+        global_batch=1024,
+        where="rank_order=1",
     )
-    assert float(found.order) == 1.0
+    assert float(found.rank_order) == 1.0
 
 
 def test_a_fabric_is_a_setting_and_an_axis():
