@@ -59,7 +59,7 @@ def test_a_line_for_megatron():
 
 @pytest.mark.parametrize(("name", "more", "unsaid"), [
     ("megatron", {"schedule": "zb-h1"}, "schedule zb-h1"),
-    ("megatron", {"rank_order": 1, "zero_stage": 3}, "rank_order 1"),
+    ("megatron", {"rank_order": 1, "zero_stage": 3}, "rank order 1"),
     ("torchtitan", {}, "zero stage 1"),
     ("deepspeed", {}, "interleave 5"),
     ("deepspeed", {}, "context 2"),

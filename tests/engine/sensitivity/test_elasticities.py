@@ -52,7 +52,8 @@ def around(inputs: Any, draw: np.random.Generator) -> Any:
         counts, factors = draw.integers(1, 4, POINTS), 2 ** draw.uniform(-1.0, 1.0, POINTS)
         moved = value * (counts if field.metadata["whole"] else factors)
         inputs = replace_at(inputs, path, np.minimum(moved, field.metadata["most"]))
-    alone = not hasattr(inputs, "gpus")  # which are what the degrees make them
+    # which are what the degrees make them, but on a torus
+    alone = not hasattr(inputs, "gpus") or hasattr(inputs.plan, "slices")
     return inputs if alone else replace_at(inputs, "gpus", None)
 
 
