@@ -1,5 +1,6 @@
 """The public names, and where they live: what editors read, and what the package loads by."""
 
+from jaxroof.analyses.budget import budget as budget
 from jaxroof.analyses.compare import compare as compare
 from jaxroof.analyses.explain import explain as explain
 from jaxroof.analyses.fit import fit as fit

@@ -76,11 +76,7 @@ def interrupted(run: Run, op: Operation, machine: System) -> Interrupted:
         op.store_rate, op.writer_rate, op.hidden, op.barrier, op.memory_share, op.memory_rate,
     )  # fmt: skip
     spare = formulas.spares(spare_nodes, rate, op.repair_share, op.repair_time)
-    restart = value_or(op.restart, None)
-    if restart is None:
-        detect = formulas.detection(op.error_detect, op.hang_share, op.hang_timeout)
-        restart = detect + op.replace + op.start + op.start_per_gpu * gpus + op.warmup
-    restart, mtbf = restart + save.read + spare.wait, 1.0 / rate
+    restart, mtbf = plain_restart(op, gpus) + save.read + spare.wait, 1.0 / rate
     interval = _interval(op, save, mtbf)
     segment = formulas.segment(interval, save.stop, restart, mtbf)
     evictions = gpus * op.straggler_rate
@@ -93,6 +89,15 @@ def interrupted(run: Run, op: Operation, machine: System) -> Interrupted:
         "disk": rate * (1.0 - op.memory_share) * op.disk_interval / 2.0,
     }
     return Interrupted(nodes, node_gpus, spare_nodes, mtbf, save, restart, spare, segment, extra)
+
+
+def plain_restart(op: Operation, gpus: Number) -> Number:
+    """Return the seconds of a restart without the read and the wait: as given, or of its parts."""
+    given = value_or(op.restart, None)
+    if given is not None:
+        return given
+    detect = formulas.detection(op.error_detect, op.hang_share, op.hang_timeout)
+    return detect + op.replace + op.start + op.start_per_gpu * gpus + op.warmup
 
 
 def _interval(op: Operation, save: Saves, mtbf: Number) -> Number:

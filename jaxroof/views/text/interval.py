@@ -9,6 +9,7 @@ from jaxroof.analyses.result_metadata import about
 from jaxroof.errors import listing
 from jaxroof.estimators.training.interval import of_own_runs
 from jaxroof.units import seconds
+from jaxroof.views.text import whole_run
 
 PATHS = ("training_tokens", "model.training_tokens")  # of a training: the first given counts
 TRILLION, MILLION = 1e12, 1e6
@@ -76,6 +77,8 @@ def run_sentence(data: xr.Dataset) -> str:
     said = f"{hours / MILLION:.4g} million" if hours >= MILLION else f"{hours:,.0f}"
     whole = f"A training on {tokens / TRILLION:.4g} T tokens"
     own = accelerator(data)
+    if "wall_days" in data:
+        return whole_run.run_sentence(data.isel(plan=0), f"{whole}, on these {gpus:,},")
     return f"{whole} takes {days:,.4g} days on these {gpus:,}: {said} {own}-hours."
 
 
