@@ -224,6 +224,8 @@ def least(kind: type[Any]) -> Any:
             values[field.name] = field.default
         elif is_quantity(field):
             values[field.name] = 1.0
+        elif members_of(kind, field.name):
+            values[field.name] = None  # what needs no tuple of records has none
         else:
             values[field.name] = least(record_type(kind, field.name))
     return kind(**values)

@@ -140,6 +140,9 @@ def _of_system(name: str, shared: Settings, own: Settings) -> dict[str, Any]:
             place = f"operation.{name}" if key in own else "operation"
             raise unknown("", f"{place}.{key}", "field of Operation", [*known, *watts])
         found[f"system.{key}" if key in watts else f"operation.{key}"] = value
+    if "operation.power_limit" in found and "operation.rate_at_limit" not in found:
+        said = "missing beside power_limit; expected the share of the rate that it leaves"
+        raise refusal("operation.rate_at_limit", said)
     return found
 
 

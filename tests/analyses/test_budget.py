@@ -101,6 +101,8 @@ def test_a_file_asks_the_same(tmp_path: Path):
         ({"operation": {"rents": 1.0}}, "operation.rents: no such field of Operation"),
         ({"operation": {"rent": "2 $/h", "pue": 0.5}}, "operation.pue: expected"),
         ({"gpus": [2**20]}, "no plan is legal"),
+        ({"operation": {"rent": 1e-3, "power_limit": 0.8}}, "operation.rate_at_limit: missing"),
+        ({"model": "glm-4.6", "deadline": 1e6}, "tokens: not known of glm-4.6"),
         ({"system": "h20-nvs8", "minimise": "energy", "by_system": {}}, "chip_watts: h20-nvs8"),
         (
             {"operation": {"rent": "2 $/h", "save_interval": 1e-3}},
@@ -141,3 +143,14 @@ def test_the_command_ends_with_what_it_found(jaxroof: Any):
     assert found.code == 0
     assert "128 h100-nvs8:" in found.words
     assert "goodput" in found.words
+
+
+@pytest.mark.parametrize("deadline", [None, 1.0])
+def test_the_picture_shows_dollars_days_and_where_they_go(deadline: float | None):
+    from jaxroof.views.plots.budget import picture
+
+    data = jr.budget(**ASKED, deadline=deadline and deadline * DAY)
+    money, days, waterfall = picture(data).axes
+    assert money.get_ylabel() == "cost [million $]"
+    assert days.get_xlabel() == "accelerators"
+    assert len(waterfall.patches) >= 4
