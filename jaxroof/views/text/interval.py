@@ -77,9 +77,9 @@ def run_sentence(data: xr.Dataset) -> str:
     said = f"{hours / MILLION:.4g} million" if hours >= MILLION else f"{hours:,.0f}"
     whole = f"A training on {tokens / TRILLION:.4g} T tokens"
     own = accelerator(data)
-    if "wall_days" in data:
-        return whole_run.run_sentence(data.isel(plan=0), f"{whole}, on these {gpus:,},")
-    return f"{whole} takes {days:,.4g} days on these {gpus:,}: {said} {own}-hours."
+    healthy = f"{whole} takes {days:,.4g} days on these {gpus:,}: {said} {own}-hours."
+    stopped = whole_run.run_sentence(data.isel(plan=0)) if "wall_days" in data else ""
+    return f"{healthy} {stopped}".strip()
 
 
 def accelerator(data: xr.Dataset) -> str:

@@ -58,9 +58,9 @@ def operated(run: xr.Dataset) -> str:
     return f"save every {duration(float(run.save_interval))}, {nodes}, goodput {good}"
 
 
-def run_sentence(run: xr.Dataset, tokens: str) -> str:
+def run_sentence(run: xr.Dataset) -> str:
     """Return one sentence on a whole run, or what its spares lack."""
-    said = f"{tokens} takes {takes(run)} with its stops: {operated(run)}."
+    said = f"With its stops it takes {takes(run)}: {operated(run)}."
     if float(run.goodput) < 1e-3:
         return f"{said} It hardly proceeds."
     if float(run.spare_short) > 0.01:

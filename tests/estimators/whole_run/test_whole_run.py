@@ -190,3 +190,12 @@ def test_jax_answers_as_numpy_does():
     assert plain.sizes == {"chip_mtbf": 7, "spare_nodes": 3}
     for name in plain.data_vars:
         np.testing.assert_allclose(plain[name], compiled[name], rtol=1e-10, err_msg=str(name))
+
+
+def test_a_search_says_what_the_run_takes_with_its_stops(jaxroof: Any):
+    line = "search --model llama3-8b --system h100-nvs8 --gpus 8 --batch 64 --where tp=8"
+    assert "With its stops" not in jaxroof(line).words
+    assert "With its stops it takes" in jaxroof(f"{line} --tokens 1T").words
+    said = jaxroof(f"{line} --set operation.rent='2 $/h' --objective energy").words
+    assert "GWh: save every" in said
+    assert jaxroof(f"{line} --objective cost").code == 2
