@@ -199,3 +199,29 @@ def test_a_search_says_what_the_run_takes_with_its_stops(jaxroof: Any):
     said = jaxroof(f"{line} --set operation.rent='2 $/h' --objective energy").words
     assert "GWh: save every" in said
     assert jaxroof(f"{line} --objective cost").code == 2
+
+
+def test_compare_says_the_cheapest_beside_the_soonest(jaxroof: Any):
+    line = (
+        "compare --model llama3-8b --gpus 8 --batch 64 --system h100-nvs8,a100-80-sxm --where tp=8"
+    )
+    plain = jaxroof(line).words
+    assert "stops" not in plain
+    said = jaxroof(f"{line} --set operation.rent='2 $/h'").words
+    assert "days with its stops." in said
+    assert "It is the cheapest too: " in said
+    assert "dollars" in said
+
+
+def test_one_per_cent_of_reliability_in_days_and_dollars():
+    given = {"operation.rent": "2 $/h", "operation.chip_mtbf": 1e7}
+    for result in ("wall_days", "cost"):
+        found = jr.elasticities(
+            "training", **STEP, settings=given, parameters=["operation.chip_mtbf"], of=result
+        )
+        ends = [
+            jr.search("training", **STEP, settings=given | {"operation.chip_mtbf": 1e7 * f})[result]
+            for f in (1.0 - 1e-4, 1.0 + 1e-4)
+        ]
+        slope = float(np.log(ends[1] / ends[0])) / 2e-4
+        assert float(found.elasticity.squeeze()) == pytest.approx(slope, rel=1e-5)
