@@ -225,3 +225,13 @@ def test_one_per_cent_of_reliability_in_days_and_dollars():
         ]
         slope = float(np.log(ends[1] / ends[0])) / 2e-4
         assert float(found.elasticity.squeeze()) == pytest.approx(slope, rel=1e-5)
+
+
+def test_the_cost_is_drawn_over_what_nobody_knows():
+    """By a compiled fold too, where a part of the layers is a number that no plan moves."""
+    drawn = {"operation.realised": [0.53, 0.99], "operation.chip_mtbf": [1e8, 3e8]}
+    given = {**STEP, "settings": {"operation.rent": "2 $/h"}, "objective": "cost"}
+    del given["where"]
+    found = jr.uncertain("training", **given, distributions=drawn, samples=64, top=10)
+    cost = found["objective"] if "objective" in found else found["cost"]
+    assert np.isfinite(cost.values).any()
