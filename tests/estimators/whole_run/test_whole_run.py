@@ -12,7 +12,8 @@ from places import ROOT
 import jaxroof as jr
 from jaxroof.errors import InputError
 from jaxroof.estimators.whole_run.operation import KWH, Operation
-from jaxroof.estimators.whole_run.run import BUSY, WAITING, RunInputs, whole_run
+from jaxroof.estimators.whole_run.run import BUSY, HOST_WATTS, WAITING, RunInputs, whole_run
+from jaxroof.formulas import whole_run as formulas
 from jaxroof.records import units
 
 with gzip.open(ROOT / "tests/golden/whole_run/whole.csv.gz", "rt", encoding="utf-8") as file:
@@ -235,3 +236,26 @@ def test_the_cost_is_drawn_over_what_nobody_knows():
     found = jr.uncertain("training", **given, distributions=drawn, samples=64, top=10)
     cost = found["objective"] if "objective" in found else found["cost"]
     assert np.isfinite(cost.values).any()
+
+
+def test_nodes_draw_what_was_measured():
+    """By the catalogue's watts; median 2 % (page of the whole run, where trust is told)."""
+    path = ROOT / "tests/golden/whole_run/measured_power_nodes.csv.gz"
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        every = [*csv.DictReader(file)]
+    op, errors = Operation(), []
+    for row in every:
+        known = row["program_busy"] or row["scaling_efficiency"]
+        if not known:
+            continue
+        busy = float(known) + float(row["program_imbalance"] or 0.0)
+        system = jr.system("b200-180-sxm" if "B200" in row["system"] else "h100-nvs8")
+        tdp, host = float(system.chip_watts), float(system.host_watts or HOST_WATTS)
+        chip = formulas.mean_watts(op.busy_share * tdp, op.wait_share * tdp, busy, 1.0 - busy)
+        plugged = row["side"] == "AC" and float(row["conversion_efficiency"]) == 1.0
+        supply = op.conversion if plugged else 1.0
+        node = formulas.site_watts(chip, 1.0, 8.0, host, 0.0, 0.0, supply, 1.0)
+        errors.append(abs(node / float(row["node_mean_W"]) - 1.0))
+    assert len(errors) == 11
+    assert np.median(errors) < 0.025
+    assert max(errors) < 0.15
