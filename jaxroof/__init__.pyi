@@ -1,5 +1,6 @@
 """The public names, and where they live: what editors read, and what the package loads by."""
 
+from jaxroof.analyses.budget import budget as budget
 from jaxroof.analyses.collective import collective as collective
 from jaxroof.analyses.compare import compare as compare
 from jaxroof.analyses.explain import explain as explain

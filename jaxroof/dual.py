@@ -28,6 +28,8 @@ RULES: dict[Any, tuple[Callable[..., Any], ...]] = {  # the slope of f with each
     np.sqrt: (lambda f, a: 0.5 / f,),
     np.log: (lambda f, a: 1.0 / a,),
     np.exp: (lambda f, a: f,),
+    np.expm1: (lambda f, a: f + 1.0,),
+    np.log1p: (lambda f, a: 1.0 / (1.0 + a),),
     np.cos: (lambda f, a: -np.sin(a),),
     np.floor: (lambda f, a: 0.0,),
     np.ceil: (lambda f, a: 0.0,),

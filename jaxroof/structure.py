@@ -58,9 +58,13 @@ def map_numbers(function: Callable[[Any], Any], tree: Any) -> Any:
 
 
 def results(report: Any) -> dict[str, Any]:
-    """Return the results of an estimator's report (a record, a mapping or one array) by name."""
+    """Return the results of an estimator's report (a record, a mapping or one array) by name.
+
+    What a record lacks, whose value is None, is no result.
+    """
     if dataclasses.is_dataclass(report):
-        return {f.name: getattr(report, f.name) for f in dataclasses.fields(report)}
+        named = {f.name: getattr(report, f.name) for f in dataclasses.fields(report)}
+        return {name: value for name, value in named.items() if value is not None}
     if isinstance(report, Mapping):
         return {name: report[name] for name in sorted(report)}  # as JAX returns a mapping
     return {"value": report}

@@ -31,6 +31,19 @@ _SPELLINGS = {
     "W": (("W",), _LARGE),
 }
 
+# Unit -> how prices and rates are written, and how many of the unit one is: a numerator over an
+# SI denominator, such as 1 over the seconds of an hour.
+_HOUR, _DAY, _KWH, _MONTH = 3600, 86400, 3_600_000, 2_629_800
+_WRITTEN = {
+    "USD": {"$": (1, 1)},
+    "USD/s": {"$/h": (1, _HOUR), "$/day": (1, _DAY), "$/s": (1, 1)},
+    "USD/J": {"$/kWh": (1, _KWH), "$/MWh": (1, 1000 * _KWH)},
+    "USD/B s": {"$/GB-month": (1, 10**9 * _MONTH)},
+    "kg/J": {"g/kWh": (1, 1000 * _KWH), "kg/kWh": (1, _KWH)},
+    "1/s": {"1/h": (1, _HOUR), "1/day": (1, _DAY)},
+    "1/year": {"%": (1, 100), "%/year": (1, 100)},
+}
+
 # Unit -> name of its quantity, and the text after "expected" in errors.
 _MEANING = {
     "FLOP/s": ("a compute rate", "FLOP/s under any prefix, such as '989.4 TFLOP/s'"),
@@ -166,6 +179,8 @@ def _scales(unit: str) -> dict[str, Decimal]:
         return {"": one, "%": Decimal("0.01")}
     if unit not in _SPELLINGS:
         scales = {"": one, unit: one} | ({f"{unit}s": one} if unit.isalpha() else {})
+        written = _WRITTEN.get(unit, {})
+        scales |= {word: Decimal(top) / Decimal(under) for word, (top, under) in written.items()}
         counts = {"k": 3, "M": 6, "T": 12} if unit == "token" else {}  # G and B are of bytes
         for prefix, power in counts.items():
             scales |= {f"{prefix}{word}": one.scaleb(power) for word in ("", " token", " tokens")}
@@ -215,7 +230,8 @@ def _not_a_number(value: object, unit: str, where: str) -> InputError:
 
 
 def _meaning(unit: str) -> tuple[str, str]:
-    plain = (f"in {unit}", f"a plain number, such as '2' or '2 {unit}'")
+    written = next(iter(_WRITTEN.get(unit, {})), unit)
+    plain = (f"in {unit}", f"a plain number, such as '2' or '2 {written}'")
     return _MEANING.get(unit, plain)
 
 

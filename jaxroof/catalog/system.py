@@ -156,6 +156,9 @@ class System:
     host: Number = _open("1", "Accelerators of one host.", whole=True)
     host_capacity: Number = _open("B", "Memory of the host, the share of one accelerator.", "host")
     pcie_bandwidth: Number = _open("B/s", "Bandwidth between an accelerator and its host.", "host")
+    chip_watts: Number = _open("W", "Rated power of one accelerator.")
+    host_watts: Number = _open("W", "Power of a node beside its accelerators and switches.")
+    switch_watts: Number = _open("W", "Power of the network's switches, the share of a node.")
     on_chip_bandwidth: Number = _open("B/s", "Bandwidth of the memory on the chip.")
     chip: Chip | None = None
     tiers: Tiers | None = dataclasses.field(

@@ -24,6 +24,7 @@ from jaxroof.estimators.published.legality import broken_words
 from jaxroof.estimators.published.step import published
 from jaxroof.estimators.training.named_settings import KINDS
 from jaxroof.estimators.training.step import training
+from jaxroof.estimators.whole_run.operation import Operation
 
 STEPS = {"training": training, "published": published}  # the first is the default
 
@@ -87,6 +88,8 @@ class PlansQuestion:
                 else "model.training_tokens"
             )
             chosen.setdefault(path, self.tokens)
+            if self.of is training:  # then the whole run is asked too
+                chosen.setdefault("operation", Operation())
         for name in {*self.of.plan_fields, *self.of.short_names} & {*chosen}:
             raise refusal("--set", f"{name}: a field of the plan; constrain it with --where")
         return {**{name: value for name, value in named.items() if value is not None}, **chosen}

@@ -8,6 +8,7 @@ QUESTIONS = {
     "tpu_training": (
         "How long does a training step under MaxText take on a torus of TPUs, and does it fit?"
     ),
+    "whole_run": "How many days, dollars and kWh does a whole training run take, with its stops?",
     "stage_memory": (
         "What does the fullest stage of a training step keep in memory, and does it fit?"
     ),

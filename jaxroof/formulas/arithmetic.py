@@ -139,6 +139,16 @@ def exp(value: Number) -> Number:
     return namespace(value).exp(value)
 
 
+def expm1(value: Number) -> Number:
+    """Return e to the power of a number, less 1."""
+    return namespace(value).expm1(value)
+
+
+def log1p(value: Number) -> Number:
+    """Return the natural logarithm of 1 more than a number."""
+    return namespace(value).log1p(value)
+
+
 def cos(value: Number) -> Number:
     """Return the cosine of an angle in radians."""
     return namespace(value).cos(value)

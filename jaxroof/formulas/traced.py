@@ -34,3 +34,10 @@ def put(values: Any, index: Any, part: Any, add: bool) -> Any:
 def take(values: Any, index: Any) -> Any:
     """Return the values at given places along the first dimension, without a check of the range."""
     return jnp.take_along_axis(jnp.asarray(values), index, axis=0, mode="promise_in_bounds")
+
+
+def erlang_loss(servers: Any, load: Any) -> Any:
+    """Return the share of calls that Erlang's system loses."""
+    more = servers + 1.0
+    weight = jnp.exp(servers * jnp.log(load) - load - jax.scipy.special.gammaln(more))
+    return weight / jax.scipy.special.gammaincc(more, load)

@@ -25,6 +25,7 @@ MODULES = {  # the attribute ``question`` of a Dataset, and the module of its an
     "roofline": "roofline",
     "collective": "collective",
     "design": "design",
+    "budget": "budget",
     "compare": "compare",
     "pareto": "pareto",
     "uncertain": "uncertain",

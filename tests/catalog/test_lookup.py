@@ -204,7 +204,11 @@ CHANGED = {  # entry: the one that it changes, and how
     "h800-nvs8": ("h100-nvs8", {"fast_bandwidth": 200e9}),
     "gb200-nvs64": ("gb200-nvl72", {"fast_domain": 64.0}),
     "gb300-nvs64": ("gb300-nvl72", {"fast_domain": 64.0}),
-    "b300-nvs8": ("gb300-nvl72", {"fast_domain": 8.0, "host": 8.0}),
+    "b300-nvs8": (
+        "gb300-nvl72",
+        {"fast_domain": 8.0, "host": 8.0, "chip_watts": 1100.0}
+        | {"host_watts": 2000.0, "switch_watts": 930.0},
+    ),
 }
 
 

@@ -89,7 +89,7 @@ NOT_OF = [  # a later room, rooms before it that are nevertheless none of its bu
 LIBRARIES = [  # library, the rooms that may import it
     ("xarray", ("io", "engine", "analyses", "config", "validation", "views", "app", "cli")),
     ("pandas", ("io", "validation", "views", "cli")),
-    ("scipy", ("engine", "validation")),
+    ("scipy", ("formulas", "engine", "validation")),
     ("rich", ("views", "app", "cli")), ("click", ("cli",)),
     ("matplotlib", ("views.plots",)), ("filelock", ("io",)),
     ("distributed", ("engine.runs",)), ("panel", ("app",)), ("bokeh", ("app",)),

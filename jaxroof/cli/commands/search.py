@@ -11,6 +11,7 @@ from jaxroof.errors import InputError, errors_in, refusal, unknown
 # results by which plans of training can be ranked: in the order of the step time, and the memory
 TIME = ("step_time", "throughput", "tokens_per_second", "mfu", "training_days")
 MEMORY = ("memory", "device")
+WHOLE = ("wall_days", "cost", "energy", "carbon")  # of a run, where an operation is given
 
 
 @click.command(
@@ -135,8 +136,10 @@ def _training(
     from jaxroof.estimators import TORUS
 
     torus = asked.of.name == TORUS
+    if objective in WHOLE:
+        return _legal(asked, objective, top, mine, output)
     if objective not in (None, *TIME, *MEMORY):
-        raise unknown("--objective", objective, "objective of training", (*TIME, *MEMORY))
+        raise unknown("--objective", objective, "objective of training", (*TIME, *MEMORY, *WHOLE))
     if launch is not None and launch not in launchers():
         raise unknown("--as", launch, "software with launch options", launchers())
     if torus and launch is not None:

@@ -137,7 +137,8 @@ def _questions(
     def table(name: str, part: Any) -> Any:
         fields = {f: c.reshape(-1, *(1,) * fold.rank) for f, c in distinct[name].items()}
         found = part(across, fold.recipe, **fields)
-        return jax.tree.map(lambda leaf: lane_values(leaf, dims, lead=1), found)
+        # a number that no plan moves has one row, which every index reads
+        return jax.tree.map(lambda leaf: lane_values(jnp.atleast_1d(leaf), dims, lead=1), found)
 
     tables = {name: table(name, part) for name, part in fold.estimator.parts.items()}
     lanes = jax.tree.map(lambda leaf: lane_values(leaf, dims, lead=0), bare)

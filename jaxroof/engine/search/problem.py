@@ -189,7 +189,7 @@ def _objective(estimator: Estimator, report: Any, objective: str | None) -> tupl
         what = f"its step returns a {type(report).__name__}; expected a record (jaxroof.record)"
         raise refusal(estimator.name or "estimator", what)
     fields = {f.name: f for f in dataclasses.fields(report) if is_quantity(f)}
-    numbers = [f for f in fields if getattr(report, f).dtype != bool]
+    numbers = [f for f, value in results(report).items() if f in fields and value.dtype != bool]
     if not name:
         raise refusal("objective", f"none given; expected a result: {', '.join(numbers)}")
     if name not in numbers:

@@ -23,6 +23,7 @@ from jaxroof.estimators.training.recipe import (
     TrainingRecipe,
     exchange_of,
 )
+from jaxroof.estimators.whole_run.operation import Operation
 from jaxroof.formulas import schedule
 from jaxroof.formulas.arithmetic import where
 from jaxroof.limits import BOUNDS
@@ -297,6 +298,7 @@ class TrainingInputs(StageInputs):
     )
     software: Framework = Framework()
     shared: SharedConstants = SharedConstants()
+    operation: Operation | None = None
 
 
 _PARTS = {"states": StateSizes, "activations": Activations, "buffers": Buffers}

@@ -3,6 +3,7 @@
 from jaxroof.estimators.legality import Flag
 from jaxroof.estimators.training.interval import WORDS as REGIME_WORDS
 from jaxroof.estimators.training.legality import Legality
+from jaxroof.estimators.whole_run.report import RunReport
 from jaxroof.records import Number, quantity, record
 
 RESERVED_ERROR, DEVICE_ERROR = 0.10, 0.15  # of measured runs, section 10.6 of the sheet
@@ -227,3 +228,8 @@ class TrainingReport(Legality):
     )
     memory_fits: Flag = quantity("1", "Memory is at most the usable capacity.")
     feasible: Flag = quantity("1", "Every verdict holds.")
+
+
+@record
+class WholeTrainingReport(RunReport, TrainingReport):
+    """The same, and what the whole run takes, where it is said how that is operated."""

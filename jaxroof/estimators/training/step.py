@@ -28,7 +28,12 @@ from jaxroof.estimators.training.plans import DEGREES, USUAL, alike, close, plan
 from jaxroof.estimators.training.precision import expand_settings
 from jaxroof.estimators.training.rates import chip_of
 from jaxroof.estimators.training.recipe import TrainingRecipe
-from jaxroof.estimators.training.report import FullestStageReport, StageMemory, TrainingReport
+from jaxroof.estimators.training.report import (
+    FullestStageReport,
+    StageMemory,
+    TrainingReport,
+    WholeTrainingReport,
+)
 from jaxroof.estimators.training.stage_memory import stages
 from jaxroof.estimators.training.stages import deciding_stages
 from jaxroof.estimators.training.step_time import (
@@ -152,7 +157,7 @@ def step(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerParts) -
     flops = step_flops(inputs, recipe)
     tokens = batch * inputs.model.sequence
     whole = value_or(inputs.training_tokens, inputs.model.training_tokens)
-    return TrainingReport(
+    found = TrainingReport(
         step_time=total,
         step_time_low=within.low,
         step_time_high=within.high,
@@ -167,6 +172,25 @@ def step(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerParts) -
         **times(asked, time),
         **verdicts(asked, recipe, memory_fits=fits),
     )
+    return found if inputs.operation is None else whole_run(inputs, recipe, found, whole, gpus)
+
+
+def whole_run(
+    inputs: TrainingInputs,
+    recipe: TrainingRecipe,
+    report: TrainingReport,
+    tokens: Number,
+    gpus: Number,
+) -> WholeTrainingReport:
+    """Return a report with what the whole run takes, as the inputs say that it is operated."""
+    from jaxroof.estimators.whole_run.run import BUSY, WAITING, Run, run_results
+
+    assert inputs.operation is not None
+    parts = {name: getattr(report, f"time_{name}") for name in (*BUSY, *WAITING)}
+    parameters = size(inputs.model, recipe)["parameters"]
+    run = Run(tokens, inputs.global_batch, inputs.model.sequence, gpus, parameters, parts)
+    more = run_results(run, inputs.operation, inputs.system)
+    return WholeTrainingReport(**vars(report), **more)
 
 
 def time_alone(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerParts) -> Number:

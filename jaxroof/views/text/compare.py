@@ -24,12 +24,14 @@ from jaxroof.views.text.margin import margin_of
 from jaxroof.views.text.plan import glossary, plan_columns, stages_sentence, whole_plan
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
 from jaxroof.views.text.sweep import NO_LEGAL_PLAN
+from jaxroof.views.text.whole_run import energy, money, takes
 
 Difference = tuple[str, str, str]  # amount, part, its share
 MFU = "MFU: model FLOP with causal attention (half of it), against the 16-bit peak"
 SOONER = "sooner"  # the probability that the fastest is sooner than this
 CHANCE = "best is sooner: by the intervals of both, less the error that both share"
 KINDS = ("system", "split", "dispatcher")  # that are side by side in a table
+RUN = "wall_days"  # days with stops, where an operation is given
 TELLING = 0.1  # smallest share of a difference for which a part is named
 
 
@@ -86,7 +88,9 @@ def rate_table(data: xr.Dataset) -> PlainTable:
         *map(_named, _kinds(data)),
         Shown("step\ntime", lambda row: seconds(float(row.step_time))),
         *([Shown("80 % of\nruns [s]", short_interval, 2)] if timed else []),
-        Shown("days", lambda row: days(float(row.training_days)), 4),
+        Shown("days", lambda row: days(_days(row)), 4),
+        *([Shown("dollars", lambda row: money(float(row.cost)), 1)] if "cost" in data else []),
+        *([Shown("energy", lambda row: energy(float(row.energy)), 1)] if "energy" in data else []),
         Shown("times\nbest", lambda row: f"{float(row.step_time) / best:.2f}", 3),
         Shown("samples\n/s", lambda row: f"{float(row.throughput):.5g}", 7),
         Shown("MFU\n%", lambda row: f"{100 * float(row.mfu):.1f}", 6),
@@ -145,8 +149,9 @@ def compare_sentences(data: xr.Dataset) -> list[str]:
         said.append(
             f"{'Best plan on' if alone else 'Fastest:'} {', '.join(names.values())}, "
             f"{seconds(float(best.step_time))} a step{interval_words(best)}, "
-            f"{days(float(best.training_days))} days."
+            f"{days(_days(best))} days{' with its stops' * (RUN in best)}."
         )
+        said += _cheapest(data, best)
         second = next((kind for kind in names if kind != "system"), None)
         if second is None:
             said += _ahead(data, "", "system", float(best.step_time))
@@ -183,6 +188,22 @@ def without_sentences(reasons: Mapping[str, str]) -> list[str]:
     short = {name: re.split("; |, so that ", text)[0] for name, text in said.items()}
     short = {name: text.removeprefix(f"{name}: ") for name, text in short.items()}
     return [f"No step time of {name}: {text}." for name, text in short.items()]
+
+
+def _days(row: xr.Dataset) -> float:
+    """Return the days of a training: with its stops, where it is said how it is operated."""
+    return float(row[RUN if RUN in row else "training_days"])
+
+
+def _cheapest(data: xr.Dataset, soonest: xr.Dataset) -> list[str]:
+    """Return which costs least, and what it takes; nothing without prices."""
+    if "cost" not in data or not np.isfinite(data.cost.values).any():
+        return []
+    rows = [row for row in _rows(data) if np.isfinite(float(row.cost))]
+    least = min(rows, key=lambda row: float(row.cost))
+    own = float(least.cost) == float(soonest.cost)
+    which = "It is the cheapest too" if own else f"Cheapest: {_name(data, least)}"
+    return [f"{which}: {takes(least)}."]
 
 
 def _fastest(data: xr.Dataset) -> dict[str, str]:

@@ -9,6 +9,7 @@ from jaxroof.analyses.result_metadata import about
 from jaxroof.errors import listing
 from jaxroof.estimators.training.interval import of_own_runs
 from jaxroof.units import seconds
+from jaxroof.views.text import whole_run
 
 PATHS = ("training_tokens", "model.training_tokens")  # of a training: the first given counts
 TRILLION, MILLION = 1e12, 1e6
@@ -78,7 +79,9 @@ def run_sentence(data: xr.Dataset) -> str:
     said = f"{hours / MILLION:.4g} million" if hours >= MILLION else f"{hours:,.0f}"
     whole = f"A training on {tokens / TRILLION:.4g} T tokens"
     own = accelerator(data)
-    return f"{whole} takes {days:,.4g} days on these {gpus:,}: {said} {own}-hours."
+    healthy = f"{whole} takes {days:,.4g} days on these {gpus:,}: {said} {own}-hours."
+    stopped = whole_run.run_sentence(data.isel(plan=0)) if "wall_days" in data else ""
+    return f"{healthy} {stopped}".strip()
 
 
 def accelerator(data: xr.Dataset) -> str:

@@ -17,6 +17,7 @@ from jaxroof.analyses.result_metadata import (
     words_of,
 )
 from jaxroof.units import amount, percent, size, too_much
+from jaxroof.views.text.interval import run_sentence
 from jaxroof.views.text.layout import PlainTable, Shown
 from jaxroof.views.text.plan import (
     glossary,
@@ -61,6 +62,7 @@ def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
         yield from usual(best_sentence(each[0]), plan_sentence(best))
         yield from quiet(plans_table(each[0]))
         yield from usual(glossary(each[0]), parts_sentence(best), close_sentence(each[0]))
+        yield from usual(run_sentence(each[0]) if "wall_days" in each[0] else "")
         yield from verbose(counts_sentence(each[0]))
     else:
         nothing = nothing_sentence(each[0])

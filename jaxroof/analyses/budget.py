@@ -1,0 +1,191 @@
+"""The whole run on every system and number of accelerators: which meets a deadline for least."""
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from jaxroof.analyses.training_plans import Progress, Rules, plans_asked, plans_on
+from jaxroof.catalog import lookup
+from jaxroof.engine.sensitivity.elasticities import elasticities
+from jaxroof.errors import refusal, unknown
+from jaxroof.estimators import TORUS, on_system
+from jaxroof.estimators.training.inputs import TrainingPlan
+from jaxroof.estimators.training.step import training
+from jaxroof.estimators.whole_run.operation import Operation
+from jaxroof.estimators.whole_run.run import plain_restart
+from jaxroof.records import units
+
+AIMS = {"cost": "cost", "days": "wall_days", "energy": "energy", "carbon": "carbon"}
+ENERGY = ("energy", "carbon")  # aims that need the watts of a chip
+UNKNOWN_TOKENS = 1e12  # what stands for the tokens of a model whose training is not known
+LEVERS = (  # fields whose elasticities are told; those of realised, rent and price are known
+    *("chip_mtbf", "barrier", "restart", "repair_time", "spare_nodes", "store_rate", "pue"),
+    *("busy_share", "wait_share", "tariff", "interest", "years"),
+)
+DAY = 86400.0  # [s]
+Settings = Mapping[str, Any]
+
+
+def budget(
+    *,
+    model: str,
+    system: str | Sequence[str],
+    gpus: int | Sequence[int],
+    global_batch: Any,
+    deadline: float | None = None,
+    minimise: str = "cost",
+    site_power: float | None = None,
+    operation: Settings | None = None,
+    by_system: Mapping[str, Settings] | None = None,
+    tokens: Any = None,
+    where: Rules = (),
+    settings: Settings | None = None,
+    progress: Progress | None = None,
+) -> xr.Dataset:
+    """Return the whole training run on every system and number of accelerators, side by side.
+
+    Of each, the plan of the soonest step is evaluated with all that ``operation`` says; nothing is
+    bisected, as costs are jagged. ``deadline`` [s] and ``site_power`` [W] are limits; ``minimise``
+    is cost, days, energy or carbon. ``by_system`` holds fields of the operation of one system, and
+    its chip_watts, host_watts and switch_watts.
+
+    Returns: a Dataset over ``choice`` of ``system``, ``gpus``, plan fields and results, whether it
+    is ``allowed``, and ``best``, the place of the best (-1: none is allowed). The attribute
+    ``without`` says which sizes have no plan, and why.
+    Raises: InputError for bad input, and where no size has a plan.
+    """
+    if minimise not in AIMS:
+        raise unknown("minimise", minimise, "aim", AIMS)
+    systems = [system] if isinstance(system, str) else list(dict.fromkeys(system))
+    sizes = [gpus] if isinstance(gpus, int) else list(dict.fromkeys(gpus))
+    _check(model, systems, sizes, deadline, tokens, by_system or {})
+    found: list[xr.Dataset] = []
+    without: dict[str, str] = {}
+    asked = {}
+    for name in systems:
+        own = _of_system(name, operation or {}, (by_system or {}).get(name, {}))
+        _check_known(name, own, minimise, site_power)
+        given = {"model": model, "system": name, "global_batch": global_batch, **(settings or {})}
+        given |= {"training_tokens": tokens, "operation": Operation(), **own}
+        asked[name] = plans_asked(training, given, where)
+    every = [(name, size) for name in systems for size in sizes]
+    for place, (name, size) in enumerate(every):
+        machine = plans_on(asked[name], size)
+        if len(machine.fitting):
+            row = machine.reports(machine.best(1)[0]).isel(plan=0)
+            named = {"system": name, "gpus": ((), size, {"long_name": "Accelerators"})}
+            found.append(row.drop_vars("plan", errors="ignore").assign(named))
+        else:
+            legal = "no plan fits" if machine.plans.size else "no plan is legal"
+            without[f"{size:,} {name}"] = legal
+        if progress is not None:
+            progress(place + 1, len(every))
+    if not found:
+        told = "; ".join(f"{name}: {why}" for name, why in without.items())
+        raise refusal("gpus", f"{told}; expected other numbers of accelerators")
+    data = xr.concat(
+        found,
+        "choice",
+        data_vars="all",
+        coords="minimal",
+        compat="override",
+        combine_attrs="override",
+    )
+    data = _chosen(data, minimise, deadline, site_power)
+    attrs: dict[str, Any] = {"question": "budget", "model": model, "minimise": minimise}
+    attrs |= {"title": f"{model}: which accelerators, and how many", "without": json.dumps(without)}
+    attrs |= {} if deadline is None else {"deadline_days": deadline / DAY}
+    attrs |= {} if site_power is None else {"site_power": float(site_power)}
+    data = data.assign_attrs(attrs)
+    if int(data.best) >= 0:
+        best = data.isel(choice=int(data.best))
+        data.attrs["levers"] = json.dumps(_levers(asked[str(best.system.values)], best, minimise))
+    return data
+
+
+def _check(
+    model: str,
+    systems: Sequence[str],
+    sizes: Sequence[int],
+    deadline: float | None,
+    tokens: Any,
+    by_system: Mapping[str, Settings],
+) -> None:
+    """Check what no other place checks: names, and tokens where days are held against a limit."""
+    for name, asked in (("system", systems), ("gpus", sizes)):
+        if not asked:
+            raise refusal(name, "an empty list; expected one at least")
+    for name in by_system:
+        if name not in systems:
+            raise unknown("operation", name, "system of the question", systems)
+    for name in systems:
+        if on_system(training, name).name == TORUS:
+            raise refusal("system", f"{name}: a torus of TPUs; the whole run is of GPUs so far")
+    known = lookup.architecture_with_choices(model)[0].training_tokens
+    if tokens is None and deadline is not None and float(known) == UNKNOWN_TOKENS:
+        raise refusal("tokens", f"not known of {model}, and a deadline needs them; expected 15e12")
+
+
+def _of_system(name: str, shared: Settings, own: Settings) -> dict[str, Any]:
+    """Return the settings by path of how a run on one system is operated."""
+    watts = ("chip_watts", "host_watts", "switch_watts")
+    known = units(Operation)
+    found: dict[str, Any] = {}
+    for key, value in {**shared, **own}.items():
+        if key not in known and key not in watts:
+            place = f"operation.{name}" if key in own else "operation"
+            raise unknown("", f"{place}.{key}", "field of Operation", [*known, *watts])
+        found[f"system.{key}" if key in watts else f"operation.{key}"] = value
+    if "operation.power_limit" in found and "operation.rate_at_limit" not in found:
+        said = "missing beside power_limit; expected the share of the rate that it leaves"
+        raise refusal("operation.rate_at_limit", said)
+    return found
+
+
+def _check_known(name: str, own: Settings, minimise: str, site_power: float | None) -> None:
+    """Check that what is minimised, or limited, is known of a system."""
+    if minimise == "cost" and not {"operation.rent", "operation.price"} & {*own}:
+        said = f"not given of {name}, and no operation.price"
+        raise refusal("operation.rent", f"{said}; expected one of them to minimise the cost")
+    watts = own.get("system.chip_watts", lookup.system(name).chip_watts)
+    needed = minimise in ENERGY or site_power is not None
+    needed |= minimise == "cost" and "operation.rent" not in own
+    if watts is None and needed:
+        raise refusal(
+            "chip_watts",
+            f"{name}: nobody says them; expected operation.{name}.chip_watts, such as '700 W'",
+        )
+
+
+def _chosen(
+    data: xr.Dataset, minimise: str, deadline: float | None, site_power: float | None
+) -> xr.Dataset:
+    """Return the choices with those that the limits allow, and the best of them."""
+    allowed = np.ones(data.sizes["choice"], bool)
+    if deadline is not None:
+        allowed &= data.wall_days.values <= deadline / DAY
+    if site_power is not None:
+        allowed &= data.peak_site_watts.values <= site_power
+    aim = np.where(allowed, data[AIMS[minimise]].values, np.inf)
+    best = int(np.argmin(aim)) if allowed.any() else -1
+    told = {"long_name": "Whether deadline and power allow it"}
+    return data.assign(allowed=("choice", allowed, told), best=((), best, {"long_name": "Best"}))
+
+
+def _levers(asked: Any, best: xr.Dataset, minimise: str) -> dict[str, float]:
+    """Return how much 1 % more of each field of the operation moves what is minimised [%]."""
+    plan = TrainingPlan(**{name: np.float64(best[name]) for name in training.plan_fields})
+    inputs = dataclasses.replace(asked.inputs, plan=plan, gpus=np.float64(best.gpus))
+    op = inputs.operation
+    op = dataclasses.replace(op, restart=plain_restart(op, inputs.gpus))
+    inputs = dataclasses.replace(inputs, operation=op)
+    paths = [f"operation.{name}" for name in LEVERS if np.any(getattr(op, name))]
+    found = elasticities(
+        training, inputs, asked.recipe, parameters=paths, of=AIMS[minimise]
+    ).elasticity
+    values = dict(zip(found.parameter.values.tolist(), found.values.ravel().tolist(), strict=True))
+    return dict(sorted(values.items(), key=lambda one: -abs(one[1])))

@@ -1,0 +1,88 @@
+"""Budget files: a deadline, prices and machines to choose from in TOML -> the whole run on each."""
+
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from jaxroof.analyses.budget import budget
+from jaxroof.config.toml_reader import beside, flat, load, typed
+from jaxroof.errors import errors_in, refusal, shown
+from jaxroof.units import parse
+
+KEYS = {
+    "title": str, "model": str, "systems": list, "gpus": Any, "batch": int, "tokens": Any,
+    "deadline": Any, "minimise": str, "site_power": Any, "where": str, "operation": dict,
+    "set": dict,
+}  # fmt: skip
+SPACING = {"from": int, "to": int, "steps": int}
+NEEDED = ("model", "systems", "gpus", "batch")
+WHAT = "key of a budget file"
+
+
+def run_budget(path: str | os.PathLike[str] | None, given: Mapping[str, Any]) -> xr.Dataset:
+    """Return the whole run on every machine of a budget file, or of the same keys given.
+
+    What is ``given`` stands in place of what the file says. Raises: InputError that starts with the
+    file's name, for any problem in the file.
+    """
+    if path is None:
+        return _asked({}, given, pathlib.Path())
+    with errors_in(path):
+        return _asked(load(path), given, pathlib.Path(path).parent)
+
+
+def _asked(written: dict[str, Any], given: Mapping[str, Any], folder: pathlib.Path) -> xr.Dataset:
+    typed("", written, KEYS, WHAT)
+    told = {**written, **given}
+    told["operation"] = {**written.get("operation", {}), **given.get("operation", {})}
+    for key in NEEDED:
+        if key not in told:
+            raise refusal(key, "missing; a budget has a model, systems, gpus and a batch")
+    shared = {k: v for k, v in told["operation"].items() if not isinstance(v, dict)}
+    own = {k: v for k, v in told["operation"].items() if isinstance(v, dict)}
+    data = budget(
+        model=beside(folder, told["model"]),
+        system=[beside(folder, name) for name in told["systems"]],
+        gpus=sizes(told["gpus"]),
+        global_batch=told["batch"],
+        minimise=told.get("minimise", "cost"),
+        where=told.get("where", ""),
+        deadline=_above_zero(told, "deadline", "s"),
+        site_power=_above_zero(told, "site_power", "W"),
+        tokens=_above_zero(told, "tokens", "token"),
+        operation=shared,
+        by_system=own,
+        settings=dict(flat(told.get("set", {}))),
+    )
+    return data.assign_attrs({"title": told["title"]} if "title" in told else {})
+
+
+def _above_zero(told: Mapping[str, Any], key: str, unit: str) -> float | None:
+    if told.get(key) is None:
+        return None
+    found = parse(told[key], unit, key)
+    if found <= 0.0:
+        raise refusal(key, f"expected more than 0, given {shown(told[key])}")
+    return found
+
+
+def sizes(written: Any) -> list[int]:
+    """Return the numbers of accelerators: a list, or evenly from one to another.
+
+    >>> sizes({"from": 1024, "to": 4096, "steps": 4})
+    [1024, 2048, 3072, 4096]
+    """
+    if isinstance(written, dict):
+        typed("gpus", written, SPACING, WHAT)
+        if missing := [key for key in SPACING if key not in written]:
+            raise refusal(f"gpus.{missing[0]}", "missing; expected from, to and steps")
+        return [round(n) for n in np.linspace(written["from"], written["to"], written["steps"])]
+    found = written if isinstance(written, list) else [written]
+    for one in found:
+        if isinstance(one, bool) or not isinstance(one, int) or one < 1:
+            raise refusal("gpus", f"expected whole numbers above 0, given {shown(one)}")
+    return found

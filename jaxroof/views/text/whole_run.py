@@ -1,0 +1,77 @@
+"""A whole run in words: days with their band, dollars, energy, and what it does between."""
+
+import numpy as np
+import xarray as xr
+
+from jaxroof.units import days, percent, show
+
+GWH, MILLION = 3.6e12, 1e6
+
+
+def money(value: float) -> str:
+    """Return dollars, in millions from a million on.
+
+    >>> money(31548150.0), money(890.0)
+    ('$31.5 million', '$890')
+    """
+    if not np.isfinite(value):
+        return "-"
+    many = abs(value) >= MILLION
+    return f"${value / MILLION:.3g} million" if many else f"${value:,.0f}"
+
+
+def energy(value: float) -> str:
+    """Return joules in GWh or MWh.
+
+    >>> energy(6.44e13), energy(3.6e10)
+    ('17.9 GWh', '10 MWh')
+    """
+    if not np.isfinite(value):
+        return "-"
+    return f"{value / GWH:.3g} GWh" if value >= GWH else f"{1e3 * value / GWH:.3g} MWh"
+
+
+def duration(seconds: float) -> str:
+    """Return a time in minutes, or in hours from two on.
+
+    >>> duration(467.0), duration(9000.0)
+    ('7.8 minutes', '2.5 hours')
+    """
+    return f"{seconds / 3600:.2g} hours" if seconds >= 7200 else f"{seconds / 60:.2g} minutes"
+
+
+def takes(run: xr.Dataset) -> str:
+    """Return what a run takes: days with their band, dollars and energy."""
+    low, high = (days(float(run[f"wall_days_{end}"])) for end in ("low", "high"))
+    said = [f"{days(float(run.wall_days))} days ({low} to {high} at the speed of published runs)"]
+    for name, words in (("cost", money), ("energy", energy)):
+        value = float(run[name]) if name in run else np.nan
+        said += [words(value)] if np.isfinite(value) else []
+    return ", ".join(said)
+
+
+def operated(run: xr.Dataset) -> str:
+    """Return how a run is operated: saves, spares and the share of its time that trains."""
+    good = percent(float(run.goodput), 1)
+    spares = int(run.spares)
+    nodes = f"{spares:,} spare node{'s' * (spares != 1)}"
+    return f"save every {duration(float(run.save_interval))}, {nodes}, goodput {good}"
+
+
+def run_sentence(run: xr.Dataset) -> str:
+    """Return one sentence on a whole run, or what its spares lack."""
+    said = f"With its stops it takes {takes(run)}: {operated(run)}."
+    if float(run.goodput) < 1e-3:
+        return f"{said} It hardly proceeds."
+    if float(run.spare_short) > 0.01:
+        return f"{said} {percent(float(run.spare_short))} of the failures find no spare."
+    return said
+
+
+def watts(value: float) -> str:
+    """Return power with three digits.
+
+    >>> watts(15318130.0)
+    '15.3 MW'
+    """
+    return show(float(f"{value:.3g}"), "W") if np.isfinite(value) else "-"

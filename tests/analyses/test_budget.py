@@ -1,0 +1,156 @@
+"""Which accelerators, and how many: what is in time, for least, and what is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jaxroof as jr
+from jaxroof.config.budget_file import run_budget
+from jaxroof.errors import InputError
+from jaxroof.views.answers import answer, headline
+
+DAY = 86400.0
+ASKED: dict[str, Any] = {
+    "model": "llama3-8b",
+    "system": ["h100-nvs8", "gb200-nvl72"],
+    "gpus": [64, 128, 256],
+    "global_batch": 512,
+    "where": "tensor=8,context=1",
+    "operation": {"rent": "2.2 $/h"},
+    "by_system": {"gb200-nvl72": {"rent": "3.3 $/h"}},
+}
+FILE = """
+title = "A small one"
+model = "llama3-8b"
+systems = ["h100-nvs8", "gb200-nvl72"]
+gpus = { from = 64, to = 128, steps = 2 }
+batch = 512
+deadline = "300 days"
+where = "tensor=8,context=1"
+[operation]
+chip_mtbf = "40_000 h"
+rent = "2.2 $/h"
+[operation.gb200-nvl72]
+rent = "3.3 $/h"
+"""
+
+
+@pytest.fixture(scope="module")
+def free() -> Any:
+    return jr.budget(**ASKED)
+
+
+def words(data: Any) -> str:
+    return " ".join(piece for _, piece, _ in answer(data) if isinstance(piece, str))
+
+
+def test_the_least_is_taken_of_what_is_in_time(free: Any):
+    assert free.sizes["choice"] == 6
+    assert float(free.cost[int(free.best)]) == float(free.cost.min())
+    days = np.sort(free.wall_days.values)
+    some = jr.budget(**ASKED, deadline=float(days[2]) * DAY)
+    assert int(some.allowed.sum()) == 3
+    assert float(some.cost[int(some.best)]) == float(some.cost.values[some.allowed.values].min())
+    assert "days sooner for" in words(free)
+
+
+def test_nothing_in_time_names_what_would_be(free: Any):
+    none = jr.budget(**ASKED, deadline=1.0 * DAY)
+    assert int(none.best) == -1
+    soonest = free.isel(choice=int(np.argmin(free.wall_days.values)))
+    assert headline(none).startswith("None is done in 1.00 days; the soonest is")
+    assert f"{int(soonest.gpus)} {soonest.system.values}" in headline(none)
+
+
+def test_the_power_of_a_site_is_a_second_limit(free: Any):
+    most = float(np.median(free.peak_site_watts))
+    found = jr.budget(**ASKED, site_power=most)
+    np.testing.assert_array_equal(found.allowed, free.peak_site_watts <= most)
+
+
+def test_each_number_has_the_plan_of_a_search(free: Any):
+    row = free.isel(choice=0)
+    found = jr.search(
+        "training", model="llama3-8b", system="h100-nvs8", gpus=64, global_batch=512,
+        where=ASKED["where"], settings={"operation.rent": "2.2 $/h"},
+    )  # fmt: skip
+    for name in ("step_time", "wall_days", "cost", "goodput"):
+        assert float(row[name]) == pytest.approx(float(found[name]), rel=1e-12)
+
+
+def test_a_file_asks_the_same(tmp_path: Path):
+    path = tmp_path / "own.toml"
+    path.write_text(FILE)
+    data = run_budget(path, {})
+    assert data.gpus.values.tolist() == [64, 128, 64, 128]
+    assert data.attrs["title"] == "A small one"
+    assert data.attrs["deadline_days"] == 300.0
+    again = run_budget(path, {"gpus": [64], "deadline": "1 days"})
+    assert int(again.best) == -1
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"operation": {}, "by_system": {}}, "operation.rent: not given of h100-nvs8"),
+        ({"system": "tpu-v5p", "by_system": {}}, "a torus of TPUs"),
+        ({"minimise": "money"}, "minimise: money: no such aim"),
+        ({"by_system": {"gb200": {}}}, "operation: gb200: no such system of the question"),
+        ({"operation": {"rents": 1.0}}, "operation.rents: no such field of Operation"),
+        ({"operation": {"rent": "2 $/h", "pue": 0.5}}, "operation.pue: expected"),
+        ({"gpus": [2**20]}, "no plan is legal"),
+        ({"operation": {"rent": 1e-3, "power_limit": 0.8}}, "operation.rate_at_limit: missing"),
+        ({"model": "glm-4.6", "deadline": 1e6}, "tokens: not known of glm-4.6"),
+        ({"system": "h20-nvs8", "minimise": "energy", "by_system": {}}, "chip_watts: h20-nvs8"),
+        (
+            {"operation": {"rent": "2 $/h", "save_interval": 1e-3}},
+            "operation.save_interval: below what the store needs",
+        ),
+    ],
+)
+def test_bad_input_is_refused_in_a_line(changes: dict[str, Any], said: str):
+    with pytest.raises(InputError) as caught:
+        jr.budget(**{**ASKED, **changes})
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("batch = 512", "", "batch: missing"),
+        ('"300 days"', '"-3 days"', "deadline: expected more than 0"),
+        (", steps = 2", "", "gpus.steps: missing"),
+        ("batch = 512", "batch = 512\nbudget = 3", "budget: no such key of a budget file"),
+    ],
+)
+def test_bad_files_are_refused_with_their_name(tmp_path: Path, old: str, new: str, said: str):
+    path = tmp_path / "own.toml"
+    path.write_text(FILE.replace(old, new))
+    with pytest.raises(InputError) as caught:
+        run_budget(path, {})
+    assert str(caught.value).startswith(str(path))
+    assert said in str(caught.value)
+
+
+def test_the_command_ends_with_what_it_found(jaxroof: Any):
+    line = "budget --model llama3-8b --systems h100-nvs8 --gpus 64,128 --batch 512"
+    more = "--where tensor=8,context=1 --rent '2.2 $/h'"
+    assert jaxroof(f"{line} {more} --deadline '1 days'").code == 1
+    found = jaxroof(f"{line} {more}")
+    assert found.code == 0
+    assert "128 h100-nvs8:" in found.words
+    assert "goodput" in found.words
+
+
+@pytest.mark.parametrize("deadline", [None, 1.0])
+def test_the_picture_shows_dollars_days_and_where_they_go(deadline: float | None):
+    from jaxroof.views.plots.budget import picture
+
+    data = jr.budget(**ASKED, deadline=deadline and deadline * DAY)
+    money, days, waterfall = picture(data).axes
+    assert money.get_ylabel() == "cost [million $]"
+    assert days.get_xlabel() == "accelerators"
+    assert len(waterfall.patches) >= 4
