@@ -65,7 +65,9 @@ def measured_rows() -> Measured:
     groups = [one for one in groups if len(one.rows)]
     frame = rows.frame.iloc[np.concatenate([one.rows for one in groups])]
     models = frame["#model"].str.removesuffix(" cut")
-    kinds = frame.assign(model=models).groupby(["#from", "model", "#chip"])
+    kinds = (
+        frame[["id", "#from", "#chip"]].assign(model=models).groupby(["#from", "model", "#chip"])
+    )
     weights = kinds["id"].transform("size").to_numpy() ** -0.75
     return Measured(groups, np.log(seconds[frame.index]), models.to_numpy(), weights)
 
