@@ -17,7 +17,8 @@ def test_errors_at_the_constants_of_2026_are_those_of_validate(rows):
     logs = np.log([getattr(SharedConstants(), name) for name in PRIORS])
     found = packaged_answers().dropna(subset="error")
     model = found["model"].str.removesuffix(" cut")
-    routed = model.isin(rows.models) & (found["regime"].str.contains("expert|not dense"))
+    routed = model.isin(rows.models) & found["regime"].str.contains("expert|not dense")
+    routed &= ~found["regime"].str.startswith("MaxText")
     said = np.log1p(found["error"][routed])
     np.testing.assert_allclose(np.sort(errors(rows, logs)), np.sort(said), atol=1e-12)
 

@@ -17,6 +17,7 @@ import pandas as pd
 from scipy.optimize import least_squares
 
 from jaxroof.engine.runs.row_stream import RowGroup
+from jaxroof.estimators.training.inputs import TrainingInputs
 from jaxroof.estimators.training.step_time import plan_time
 from jaxroof.validation.rows import MEASURED_STEP, measured, taken
 from jaxroof.validation.sources import packaged_rows
@@ -61,11 +62,14 @@ def measured_rows() -> Measured:
     seconds = measured(rows.frame, MEASURED_STEP, {})
     experts = pd.to_numeric(rows.frame["model.experts"]).fillna(0.0).to_numpy() > 0.0
     known = experts & np.isfinite(seconds)
-    groups = [taken(one, np.flatnonzero(known[one.rows])) for one in rows.groups]
+    ours = [one for one in rows.groups if isinstance(one.inputs, TrainingInputs)]  # not MaxText's
+    groups = [taken(one, np.flatnonzero(known[one.rows])) for one in ours]
     groups = [one for one in groups if len(one.rows)]
     frame = rows.frame.iloc[np.concatenate([one.rows for one in groups])]
     models = frame["#model"].str.removesuffix(" cut")
-    kinds = frame.assign(model=models).groupby(["#from", "model", "#chip"])
+    kinds = (
+        frame[["id", "#from", "#chip"]].assign(model=models).groupby(["#from", "model", "#chip"])
+    )
     weights = kinds["id"].transform("size").to_numpy() ** -0.75
     return Measured(groups, np.log(seconds[frame.index]), models.to_numpy(), weights)
 
