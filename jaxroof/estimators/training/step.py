@@ -229,7 +229,8 @@ def least_time(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerPa
 def times(asked: PlannedStep, time: StepTime) -> dict[str, Number]:
     """Return the parts of the step time; those of a stage are of the mean one.
 
-    M (n / p) x part of a layer, of n layers in p stages and M microbatches
+    M (n / p) x part of a layer, of n layers in p stages and M microbatches; what nothing hides of
+    FSDP's messages is data-parallel
     """
     plan = asked.plan
     layers, _, _ = stage_layers(asked.model, plan)
@@ -237,6 +238,8 @@ def times(asked: PlannedStep, time: StepTime) -> dict[str, Number]:
     ends = sum(time.edges)
     part, stages = time.layer, time.stages
     messages = part.tensor_comm + part.context_comm + part.expert_comm
+    gathered = time.sharded.forward - part.forward + time.sharded.backward - part.backward
+    shards = each * layers * gathered + where(plan.pipeline == 1.0, each * time.sharded.edge, 0.0)
     stage = {
         "time_compute": each
         * (layers * (part.matmul + part.attention + part.recurrent + part.experts) + ends),
@@ -246,10 +249,10 @@ def times(asked: PlannedStep, time: StepTime) -> dict[str, Number]:
     }
     return {
         **stage,
-        "time_imbalance": stages.steady - sum(stage.values()),
+        "time_imbalance": stages.steady - shards - sum(stage.values()),
         "time_bubble": stages.bubble,
         "time_pipeline": stages.sends,
-        "time_data": time.data_comm,
+        "time_data": time.data_comm + shards,
         "time_update": time.update + time.offload,
     }
 

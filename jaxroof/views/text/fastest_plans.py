@@ -112,7 +112,8 @@ def answer_sentence(data: xr.Dataset) -> str:
     """Return the fastest plan with its interval, and how many others are as fast."""
     best, alike, fits = data.isel(plan=0), int(data.plans_alike), int(data.plans_feasible)
     time = float(best.step_time)
-    of = f" of the {fits:,} plans that fit" if fits > 1 else ", the only plan that fits"
+    may = " or may fit" * ("software" in data.attrs)  # under MaxText memory has two bounds
+    of = f" of the {fits:,} plans that fit{may}" if fits > 1 else f", the only plan that fits{may}"
     said = [f"Fastest{of}: {usual_words(best)}, {time:.4g} s a step{_runs(data, best)}."]
     if "nearest" in data.attrs:
         said.append(str(data.attrs["nearest"]))

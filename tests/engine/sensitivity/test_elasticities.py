@@ -53,7 +53,8 @@ def around(inputs: Any, draw: np.random.Generator) -> Any:
         moved = value * (counts if field.metadata["whole"] else factors)
         inputs = replace_at(inputs, path, np.minimum(moved, field.metadata["most"]))
     # which are what the degrees make them, but on a torus
-    alone = not hasattr(inputs, "gpus") or hasattr(inputs.plan, "slices")
+    plan = getattr(inputs, "plan", None)
+    alone = not hasattr(inputs, "gpus") or plan is None or hasattr(plan, "slices")
     return inputs if alone else replace_at(inputs, "gpus", None)
 
 
