@@ -96,9 +96,9 @@ def compare(
     without: dict[str, str] = {}
     for place in contenders:
         try:
-            machines[place] = asked(place)
+            machines[entrant] = asked(entrant)
         except NoAnswer as error:
-            without[place.words] = str(error)
+            without[entrant.words] = str(error)
     if not machines:
         raise NoStepTime(without)
     first, start = next(iter(machines.items()))
