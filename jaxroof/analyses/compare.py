@@ -94,7 +94,7 @@ def compare(
 
     machines: dict[Contender, Question] = {}
     without: dict[str, str] = {}
-    for place in contenders:
+    for entrant in contenders:
         try:
             machines[entrant] = asked(entrant)
         except NoAnswer as error:
