@@ -81,8 +81,8 @@ def compare(
     >>> [str(name) for name in data.system.values], bool(0.5 < data.sooner.max() < 1.0)
     (['8 x h100-nvs8', '16 x a100-80-sxm'], True)
     """
-    first = contender(system if isinstance(system, str) else next(iter(system))).system
-    of = on_system(named(estimator) if isinstance(estimator, str) else estimator, first)
+    leading = contender(system if isinstance(system, str) else next(iter(system))).system
+    of = on_system(named(estimator) if isinstance(estimator, str) else estimator, leading)
     chosen = by_path(of.shorthand, {**(settings or {}), **more})
     names = [model] if isinstance(model, str) else list(model)
     sizes = [*gpus] if isinstance(gpus, Sequence) else [] if gpus is None else [gpus]
