@@ -166,7 +166,7 @@ def test_a_rank_as_wide_as_a_model_is_refused_in_one_line():
     assert not report("llama3-8b", 4096.0).adapters_narrow
 
 
-@pytest.mark.parametrize("executor", ["numpy", "jax"])
+@pytest.mark.parametrize("executor", ["numpy", pytest.param("jax", marks=pytest.mark.slow)])
 def test_a_search_over_ranks_has_the_answer_of_each_alone(executor):
     question = {"model": "llama3-8b", "system": "h100-nvs8", "global_batch": 32, "gpus": 8}
     question |= {"where": "tensor=1,pipeline=1,context=1"}
