@@ -161,6 +161,7 @@ def test_a_row_names_its_software_and_its_date():
     assert step_settings(dated)["software.year"] < step_settings(blank)["software.year"] == 2026.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of", convert.MEASURES)
 def test_no_row_ends_in_anything_but_inputs_or_a_reason(of):
     """Every cell of a row of each source in turn blank, a word, negative, huge or a fraction."""

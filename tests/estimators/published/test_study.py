@@ -66,9 +66,9 @@ FILES = [  # kind, model, rows of feasible_counts, rows of top10, of which say t
     ("1d", "gpt3_1T", 78, 420, 0),
     ("1d", "vit_era5", 78, 78, 78),
     ("2d", "gpt3_1T", 78, 460, 0),
-    pytest.param("2d", "vit_era5", 78, 577, 0, marks=pytest.mark.slow),
+    ("2d", "vit_era5", 78, 577, 0),
     ("2d_seqp", "gpt3_1T", 78, 420, 0),
-    pytest.param("2d_seqp", "vit_era5", 78, 503, 0, marks=pytest.mark.slow),
+    ("2d_seqp", "vit_era5", 78, 503, 0),
 ]
 
 
