@@ -59,10 +59,8 @@ def around(inputs: Any, draw: np.random.Generator) -> Any:
 
 
 DIFFERENCES = ("time_gather",)  # of near numbers: what nothing hides of a message
-LOOPED = ("pipeline-", "limits-", "thresholds", "growth")
-OWN = (
-    "whole_run",
-)  # whose slopes tests/formulas/test_whole_run.py holds  # of these the programs loop
+LOOPED = ("pipeline-", "limits-", "thresholds", "growth")  # of these the programs loop
+OWN = ("whole_run",)  # whose slopes tests/formulas/test_whole_run.py holds
 
 
 @pytest.mark.parametrize("law", [law for law in laws() if not law.id.startswith(LOOPED + OWN)])
