@@ -24,7 +24,7 @@ playwright = pytest.importorskip("playwright.sync_api", reason="playwright is no
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
 SMALL = "model=llama3-8b&gpus=16&batch=64"
-WAIT = 20_000  # milliseconds, on a busy machine
+WAIT = 60_000  # milliseconds, on a busy machine
 # the element of the page that a click at the middle of a figure hits
 MIDDLE = """
 () => {
