@@ -8,7 +8,7 @@ from typing import Any
 
 from jaxroof.estimators.legality import Rule
 from jaxroof.estimators.tpu_training.slices import Sides, exists, sides, taken
-from jaxroof.estimators.training.legality import LEAST_TOKENS
+from jaxroof.estimators.training.legality import HEADS, LEAST_TOKENS
 from jaxroof.formulas.arithmetic import where
 
 DEGREES = ("slices", "fsdp", "tensor", "context", "data", "expert")
@@ -30,11 +30,6 @@ def _slice_exists(inputs: Any, *, slices: Any, slice: Any) -> Any:
     shape, system = sides(slice), inputs.system
     whole = slices * shape.x * shape.y * shape.z == inputs.gpus
     return whole & exists(system.tpu, system.torus_axes, shape)
-
-
-def _kv_heads(inputs: Any, *, tensor: Any) -> Any:
-    heads = inputs.model.kv_heads
-    return (heads % tensor == 0) | (tensor % heads == 0)
 
 
 def _context(inputs: Any, *, context: Any) -> Any:
@@ -100,20 +95,7 @@ RULES = (
         "slices of a shape that the chip does not have, or that do not use every chip once",
         "The slices have a shape of the chip and use every chip once.",
     ),
-    Rule(
-        "heads_divisible",
-        lambda inputs, *, tensor: inputs.model.heads % tensor == 0,
-        "tensor degrees that do not divide the heads",
-        "Tensor degree divides the heads.",
-        "the model has {heads:.0f} heads",
-    ),
-    Rule(
-        "kv_heads_divisible",
-        _kv_heads,
-        "tensor degrees that neither divide the key/value heads nor are a multiple of them",
-        "Tensor degree divides the key/value heads, or is a multiple of them.",
-        "the model has {kv_heads:.0f} heads of keys and values",
-    ),
+    *HEADS,
     Rule(
         "context_divides",
         _context,

@@ -134,6 +134,22 @@ _DUALPIPE = Rule(
     "DualPipe has even stages and microbatches.",
     _STEP_FACT,
 )
+HEADS = (  # of any tensor group
+    Rule(
+        "heads_divisible",
+        lambda inputs, *, tensor: inputs.model.heads % tensor == 0,
+        "tensor degrees that do not divide the heads",
+        "Tensor degree divides the heads.",
+        "the model has {heads:.0f} heads",
+    ),
+    Rule(
+        "kv_heads_divisible",
+        _kv_heads,
+        "tensor degrees that neither divide the key/value heads nor are a multiple of them",
+        "Tensor degree divides the key/value heads, or is a multiple of them.",
+        "the model has {kv_heads:.0f} heads of keys and values",
+    ),
+)
 _FIRST = (
     Rule(
         "adapters_narrow",
@@ -149,20 +165,7 @@ _FIRST = (
         "The degrees multiply to the accelerators.",
         "it uses {used:,.0f} of {gpus:,.0f} accelerators",
     ),
-    Rule(
-        "heads_divisible",
-        lambda inputs, *, tensor: inputs.model.heads % tensor == 0,
-        "tensor degrees that do not divide the heads",
-        "Tensor degree divides the heads.",
-        "the model has {heads:.0f} heads",
-    ),
-    Rule(
-        "kv_heads_divisible",
-        _kv_heads,
-        "tensor degrees that neither divide the key/value heads nor are a multiple of them",
-        "Tensor degree divides the key/value heads, or is a multiple of them.",
-        "the model has {kv_heads:.0f} heads of keys and values",
-    ),
+    *HEADS,
     Rule(
         "feedforward_divisible",
         lambda inputs, *, tensor: inputs.model.feedforward % tensor == 0,

@@ -36,7 +36,6 @@ from jaxroof.estimators.training.layer.sums import (
     momentary,
     norm_weights,
     of_largest_layer,
-    single_blocks,
     sizes,
     total_weights,
     trained_groups,
@@ -229,7 +228,7 @@ def layer_parameters(
     return LayerParameters(
         without=Kinds(on_rank(leading), on_rank(following)),
         routed=following.routed / ranks,
-        largest=of_largest_layer(of, amounts, single_blocks(of)),
+        largest=of_largest_layer(of, amounts),
         vocabulary=vocabulary,
         positions=times(ends, model.positions * model.hidden),
         after=head + norm + modules + copy,

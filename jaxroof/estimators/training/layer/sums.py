@@ -140,15 +140,12 @@ def leading_layers(model: Architecture) -> Number:
     return where(model.experts > 0.0, model.first_dense_layers, model.layers)
 
 
-def of_largest_layer(of: Groups, amounts: Sequence[Number], single: Number) -> Kinds:
-    """Return what the largest layer has that leads and that follows, of amounts a group.
-
-    Arguments: ``single`` is above 0 where a layer is one block, a mixer or an MLP.
-    """
-    return Kinds(*(_largest(of, amounts, single, mix) for mix in ("leading", "following")))
+def of_largest_layer(of: Groups, amounts: Sequence[Number]) -> Kinds:
+    """Return what the largest layer has that leads and that follows, of amounts a group."""
+    return Kinds(*(_largest(of, amounts, mix) for mix in ("leading", "following")))
 
 
-def _largest(of: Groups, amounts: Sequence[Number], single: Number, mix: str) -> Number:
+def _largest(of: Groups, amounts: Sequence[Number], mix: str) -> Number:
     mixer: Number = 0.0
     mlp: Number = 0.0
     found: Number = 0.0
@@ -162,13 +159,9 @@ def _largest(of: Groups, amounts: Sequence[Number], single: Number, mix: str) ->
             mixer = larger(mixer, there)
         else:
             mlp = larger(mlp, there)
-    return found + where(single > 0.0, larger(mixer, mlp), mixer + mlp)
-
-
-def single_blocks(of: Groups) -> Number:
-    """Return 1 where a layer is one block, a mixer or an MLP, else 0."""
     blocks = next(group.share for group in of if group.kind is Kind.BLOCKS)
-    return where(blocks < 0.75, 1.0, 0.0)
+    single = blocks < 0.75  # a layer is one block, a mixer or an MLP
+    return found + where(single, larger(mixer, mlp), mixer + mlp)
 
 
 # ---- Norms and residuals of two blocks ----------------------------------------------------------
@@ -438,10 +431,9 @@ def activations(
     some = [_terms(saved, modules) for saved in each]
     read = [_terms(one for one in saved if one[0].read) for saved in each]
     state, level = size.state / size.shards, inputs.plan.recompute
-    single = single_blocks(of)
     sums = [total(terms.values()) for terms in whole]
     freed = [all_ - total(terms.values()) for all_, terms in zip(sums, some, strict=True)]
-    every, parts = (of_largest_layer(of, amounts, single) for amounts in (sums, freed))
+    every, parts = (of_largest_layer(of, amounts) for amounts in (sums, freed))
 
     def of_layer(mix: str) -> LayerBytes:
         shares = [getattr(group, mix) for group in of]
