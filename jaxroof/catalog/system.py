@@ -113,6 +113,8 @@ class System:
     matrix_flops: Number = _open(
         "FLOP/s", "Peak dense matrix rate at the number format in use.", "compute"
     )
+    fp8_flops: Number = _open("FLOP/s", "Peak dense matrix rate at 8 bits, of a server.", "compute")
+    fp4_flops: Number = _open("FLOP/s", "Peak dense matrix rate at 4 bits, of a server.", "compute")
     vector_flops: Number = _open(
         "FLOP/s", "Peak vector rate at the number format in use.", "compute"
     )

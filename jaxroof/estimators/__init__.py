@@ -31,7 +31,7 @@ MODULES = {  # home: the estimators that it holds
     "book.hardware": "fabric systolic chain chip cluster",
     "book.transformer": "transformer kv_cache training_run training_memory",
     "book.training": "training_bounds pipeline_hop pods",
-    "book.serving": "serving weight_sharding",
+    "book.serving": "serving_roofline weight_sharding",
     "scaling_limits.batches": "linear_layer whole_batch growth",
     "scaling_limits.limits": "limits thresholds",
     "scaling_limits.older_models": "moe_step closed_form",

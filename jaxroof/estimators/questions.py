@@ -49,7 +49,9 @@ QUESTIONS = {
     "training_bounds": "How far does a training step spread before its links bind?",
     "pipeline_hop": "How long do the hops between pipeline stages take?",
     "pods": "How large a batch does each of several pods need?",
-    "serving": "How fast does a server generate, and how many sequences does it hold?",
+    "serving_roofline": (
+        "How fast can a server generate at the roofline, and how many sequences does it hold?"
+    ),
     "weight_sharding": (
         "Over how many accelerators do the weights of a server shard before links bind?"
     ),

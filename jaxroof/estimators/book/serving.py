@@ -93,7 +93,7 @@ class Serving:
     parameters=70e9,
     cache_per_token=327680.0,
 )
-def serving(inputs: ServingInputs, recipe: None) -> Serving:
+def serving_roofline(inputs: ServingInputs, recipe: None) -> Serving:
     """Return the times, rates and needs of a server.
 
     t = t_cache + max(t_products, t_weights): every byte is read once a step over all chips (M / (n

@@ -216,7 +216,7 @@ def test_rows_say_how_many_are_feasible_and_what_refused_the_others(jaxroof, tmp
     assert found.attrs["refused"] == {name: count for name, count in refused.items() if count}
 
 
-@pytest.mark.parametrize("name", ["cluster", "serving", "training_memory"])
+@pytest.mark.parametrize("name", ["cluster", "serving_roofline", "training_memory"])
 def test_results_that_are_whole_numbers_are_columns_of_a_frame(name):
     estimator = estimators.estimator(name)
     known = {path: float(value) for path, _, value in leaves(estimator.example())}

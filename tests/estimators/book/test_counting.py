@@ -154,7 +154,7 @@ def test_pods_and_stages() -> None:
 def test_throughput_is_below_both_roofs() -> None:
     """No batch generates faster than the caches are read, or than the products are done."""
     batches = jr.geomspace(1, 1e5, 41)
-    data = jr.evaluate("serving", SERVER, axes={"batch": batches})
+    data = jr.evaluate("serving_roofline", SERVER, axes={"batch": batches})
     assert np.all(data.throughput <= 16 * 8.1e11 / data.cache_memory * (1 + 1e-12))
     assert np.all(data.throughput <= 16 * 197e12 / (2 * 70e9) * (1 + 1e-12))
     assert np.all(np.diff(data.throughput) > -1e-9 * data.throughput[1:])
@@ -166,11 +166,11 @@ def test_throughput_is_below_both_roofs() -> None:
 
 def test_what_fits_fits() -> None:
     """The whole caches that are said to fit do, and one more does not."""
-    data = jr.evaluate("serving", SERVER)
+    data = jr.evaluate("serving_roofline", SERVER)
     for more, fits in ((0, True), (1, False)):
         batch = int(data.caches_whole) + more
-        assert bool(jr.evaluate("serving", {**SERVER, "batch": batch}).fits) is fits
-    small = jr.evaluate("serving", {**SERVER, "chips": 2})
+        assert bool(jr.evaluate("serving_roofline", {**SERVER, "batch": batch}).fits) is fits
+    small = jr.evaluate("serving_roofline", {**SERVER, "chips": 2})
     assert float(small.free_memory) == 0.0
     assert int(small.caches_whole) == 0
     assert int(small.chips_for_weights_whole) == 5
@@ -180,10 +180,10 @@ def test_what_is_given_holds() -> None:
     """Bytes given stand for what would follow from parameters and tokens."""
     bytes_given = {k: v for k, v in SERVER.items() if k not in ("parameters", "cache_per_token")}
     bytes_given |= {"weights": 70e9, "cache": 163840 * 8192}
-    one, other = jr.evaluate("serving", SERVER), jr.evaluate("serving", bytes_given)
+    one, other = jr.evaluate("serving_roofline", SERVER), jr.evaluate("serving_roofline", bytes_given)
     for name in one.data_vars:
         same(other[name], one[name])
-    timed = jr.evaluate("serving", {**SERVER, "step": 0.019})
+    timed = jr.evaluate("serving_roofline", {**SERVER, "step": 0.019})
     same(timed.throughput, 32 / 0.019)
     same(timed.step_time, one.step_time)
 
@@ -234,7 +234,11 @@ def test_a_cluster_is_the_sum_of_its_chips() -> None:
     [
         ("training_bounds", {"chips": 4, "tokens": 4e6}, "system: missing; expected a name"),
         ("training_bounds", {"balance": 1, "chips": 4, "tokens": 4e6}, "hidden: not given"),
-        ("serving", {k: v for k, v in SERVER.items() if k != "parameters"}, "parameters: not give"),
+        (
+            "serving_roofline",
+            {k: v for k, v in SERVER.items() if k != "parameters"},
+            "parameters: not give",
+        ),
         ("pods", {"system": "h100-nvl", "pods": 2, "tokens": 4e6}, "system.pod: not given"),
         ("weight_sharding", {"system": "rtx-4090", "batch": 1, "hidden": 8, "feedforward": 8,
                              "chips": 2}, "system.link_bandwidth: not given"),

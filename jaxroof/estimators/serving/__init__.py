@@ -1,0 +1,1 @@
+"""Serving a transformer: one engine step, its memory, a server under load, pools of both kinds."""
