@@ -180,7 +180,7 @@ def test_what_is_given_holds() -> None:
     """Bytes given stand for what would follow from parameters and tokens."""
     bytes_given = {k: v for k, v in SERVER.items() if k not in ("parameters", "cache_per_token")}
     bytes_given |= {"weights": 70e9, "cache": 163840 * 8192}
-    one, other = jr.evaluate("serving_roofline", SERVER), jr.evaluate("serving_roofline", bytes_given)
+    one, other = (jr.evaluate("serving_roofline", asked) for asked in (SERVER, bytes_given))
     for name in one.data_vars:
         same(other[name], one[name])
     timed = jr.evaluate("serving_roofline", {**SERVER, "step": 0.019})
