@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from architectures import architecture_of_2025, rows
+from architectures import architecture_of_2025, one_of_each, rows
 from refusals import refused
 
 import jaxroof as jr
@@ -148,7 +148,7 @@ def test_models_move_along_an_axis_with_their_choices() -> None:
 TRAINED = [name for name in NAMES if not only_parameters(*architecture_with_choices(name))]
 
 
-@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize("name", one_of_each(TRAINED))
 def test_a_model_as_a_record_is_the_model_by_name(name: str) -> None:
     """What it is goes along with its numbers, into every question that gives no recipe."""
     plan, system = jr.TrainingPlan(recompute=1.0), jr.training_system("h100-nvs8")

@@ -40,7 +40,7 @@ DEFAULT_ALONE = (  # estimators of which the default recipe alone is held to the
     "tpu_training",
     "model_size",  # the parameters that model_flops counts, whose every recipe is
 )
-DAILY = 3  # recipes of an operator: golden rows hold all of them, and -m slow the laws
+DAILY = 1  # recipe of an operator: golden rows hold all of them, and -m slow the laws
 ALIKE = ("y", "z", "xz", "yz")  # placements over other axes of a mesh than x and xy, by one formula
 
 

@@ -177,7 +177,7 @@ def test_a_step_alone_is_its_row(kind):
 CONSTANTS = [path for path, _, value in leaves(SharedConstants()) if value]
 
 
-@pytest.mark.parametrize("path", daily(CONSTANTS, *range(0, len(CONSTANTS), 4)))
+@pytest.mark.parametrize("path", daily(CONSTANTS, *range(0, len(CONSTANTS), 10)))
 def test_slopes_are_those_of_a_complex_step(path):
     """Every constant may be fitted: its slope is finite, and that of a difference."""
     path = f"shared.{path}"
