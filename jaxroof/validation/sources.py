@@ -29,7 +29,7 @@ class Source(NamedTuple):
 
 @functools.cache
 def sources(of: str) -> dict[str, Source]:
-    """Return the sources of ``steps`` or of ``memory`` by name.
+    """Return the sources of ``steps``, of ``memory`` or of ``runs`` by name.
 
     >>> sources("steps")["mt_nlg_a100"].title
     'Megatron-Turing NLG 530B'
@@ -40,13 +40,13 @@ def sources(of: str) -> dict[str, Source]:
 
 @functools.cache
 def packaged(of: str, name: str) -> pd.DataFrame:
-    """Return the rows of a source of ``steps`` or of ``memory``.
+    """Return the rows of a source of ``steps``, of ``memory`` or of ``runs``.
 
     >>> len(packaged("steps", "mt_nlg_a100"))
     3
     """
     if name not in sources(of):
-        what = {"steps": "measured steps", "memory": "measured memory"}[of]
+        what = {"steps": "measured steps", "memory": "measured memory", "runs": "whole runs"}[of]
         raise unknown("--source", name, f"source of {what}", sources(of))
     return read_table(RowFile(io.BytesIO(_unpacked(f"{of}/{name}")), name))
 

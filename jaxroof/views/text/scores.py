@@ -20,6 +20,7 @@ from jaxroof.validation.rows import NOTES, Reason, reasons
 from jaxroof.validation.sources import NOTHING, sources
 from jaxroof.validation.steps import PARTS, largest_parts
 from jaxroof.views.text.layout import NARROW, PlainTable, Shown
+from jaxroof.views.text.public_runs import markdown, run_parts
 
 DENSE = "dense"  # with which regimes of dense models begin
 LEGEND = (
@@ -294,21 +295,17 @@ def page(kind: Kind, found: pd.DataFrame, text: str) -> str:
 def page_parts(kind: Kind, found: pd.DataFrame) -> Mapping[str, Iterable[str]]:
     """Return the tables and sentences of a page, by name."""
 
-    def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
-        for cells in (heads, ["---"] * len(heads), *rows):
-            yield f"| {' | '.join(map(str, cells))} |"
-
     def scored(names: Sequence[str], some: Iterable[Any]) -> Iterator[str]:
         rows = ([*(getattr(s, n) for n in names), *score_cells(kind, s)] for s in some)
-        return table((*names, *kind.heads), rows)
+        return markdown((*names, *kind.heads), rows)
 
     each = sources("steps" if kind is STEPS else "memory")
     heads = ("source", "row", "number", "error", "measured", "predicted", "largest")
     worst = _worst(kind, kind.of.worst(found, 12 if kind is STEPS else 10))
     parts: dict[str, Iterable[str]] = {
         "scores": scored(("source", *kind.names), kind.of.scores(found)),
-        "worst": table(heads, worst),
-        "reasons": table(
+        "worst": markdown(heads, worst),
+        "reasons": markdown(
             ("rows", "source", "reason"),
             ([one.rows, one.source, one.reason] for one in reasons(found)),
         ),
@@ -316,18 +313,19 @@ def page_parts(kind: Kind, found: pd.DataFrame) -> Mapping[str, Iterable[str]]:
     if kind is MEMORY:
         parts["fills"] = [*fill_sentences(found), "", *first_run_sentences(found)]
         rows = ([name, s.title, s.where, s.licence, s.fitted] for name, s in each.items())
-        parts["sources"] = table(("source", "what", "where", "licence", "fitted to it"), rows)
-        parts["columns"] = table(("column", "what it holds"), NOTES.items())
+        parts["sources"] = markdown(("source", "what", "where", "licence", "fitted to it"), rows)
+        parts["columns"] = markdown(("column", "what it holds"), NOTES.items())
         return parts
     widths = [[r.words, *r.half_widths, w] for r, w in zip(REGIMES, WITHIN_SOURCE, strict=True)]
     widths[WORDS.index("not_calibrated")][-1] = "as its model above"
     rows = ([n, f"{s.title}: {s.where}", s.fitted, s.noise or "not known"] for n, s in each.items())
     return {
         **parts,
+        **run_parts(),
         "regimes": scored(("regime",), steps.regime_scores(found)),
         "unseen": scored(("regime",), steps.regime_scores(unseen(found))),
-        "widths": table(
+        "widths": markdown(
             ("regime", *(f"h {at} %" for at in LEVELS), "same software known, 80 %"), widths
         ),
-        "sources": table(("source", "what and where", "fitted to it", "noise"), rows),
+        "sources": markdown(("source", "what and where", "fitted to it", "noise"), rows),
     }
