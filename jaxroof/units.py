@@ -65,6 +65,7 @@ _MISNAMED = {
 _NUMBER = re.compile(
     r"([+-]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*(.*)", re.DOTALL
 )
+_THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}([, ][0-9]{3})+(?![0-9])")
 _BITS = re.compile(r"([kKmMgGtTpPeEzZyY]?i?)b(/s|ps)?")
 JOIN = "\ue000"  # stands for a space at which text is not wrapped
 
@@ -199,6 +200,9 @@ def _scales(unit: str) -> dict[str, Decimal]:
 
 
 def _wrong_unit(text: str, number: str, spelling: str, unit: str, where: str) -> InputError:
+    if _THOUSANDS.match(text.strip()):
+        remedy = f"write {re.sub('(?<=[0-9])[, ](?=[0-9])', '', text.strip())!r}"
+        return refusal(where, f"a number in groups of digits, given {shown(text)}; {remedy}.")
     bits = _BITS.fullmatch(spelling) if unit in ("B", "B/s") else None
     if bits is not None:
         prefix = "k" if bits[1] in ("k", "K") else bits[1].capitalize()

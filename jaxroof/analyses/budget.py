@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from jaxroof import catalog
 from jaxroof.analyses.training_plans import Progress, Rules, plans_asked, plans_on
 from jaxroof.catalog import lookup
 from jaxroof.engine.sensitivity.elasticities import elasticities
@@ -21,7 +22,13 @@ from jaxroof.records import units
 
 AIMS = {"cost": "cost", "days": "wall_days", "energy": "energy", "carbon": "carbon"}
 ENERGY = ("energy", "carbon")  # aims that need the watts of a chip
+LIMITS = {  # limit: the result that it holds, and the attribute that says how much is allowed
+    "deadline": ("wall_days", "deadline_days"),
+    "power": ("peak_site_watts", "site_power"),
+}
 UNKNOWN_TOKENS = 1e12  # what stands for the tokens of a model whose training is not known
+TOKENS = "model.training_tokens"
+HOUR = 3600.0  # [s]
 LEVERS = (  # fields whose elasticities are told; those of realised, rent and price are known
     *("chip_mtbf", "barrier", "restart", "repair_time", "spare_nodes", "store_rate", "pue"),
     *("busy_share", "wait_share", "tariff", "interest", "years"),
@@ -62,13 +69,16 @@ def budget(
         raise unknown("minimise", minimise, "aim", AIMS)
     systems = [system] if isinstance(system, str) else list(dict.fromkeys(system))
     sizes = [gpus] if isinstance(gpus, int) else list(dict.fromkeys(gpus))
-    _check(model, systems, sizes, deadline, tokens, by_system or {})
+    _check(systems, sizes, deadline, by_system or {})
+    known = tokens is not None or TOKENS in (settings or {}) or knows_tokens(model)
+    if deadline is not None and not known:
+        raise refusal("tokens", f"not known of {model}, and a deadline needs them; expected 15e12")
     found: list[xr.Dataset] = []
     without: dict[str, str] = {}
     asked = {}
     for name in systems:
         own = _of_system(name, operation or {}, (by_system or {}).get(name, {}))
-        _check_known(name, own, minimise, site_power)
+        check_known(name, {**(settings or {}), **own}, AIMS[minimise], site_power)
         given = {"model": model, "system": name, "global_batch": global_batch, **(settings or {})}
         given |= {"training_tokens": tokens, "operation": Operation(), **own}
         asked[name] = plans_asked(training, given, where)
@@ -95,12 +105,12 @@ def budget(
         compat="override",
         combine_attrs="override",
     )
-    data = _chosen(data, minimise, deadline, site_power)
     attrs: dict[str, Any] = {"question": "budget", "model": model, "minimise": minimise}
     attrs |= {"title": f"{model}: which accelerators, and how many", "without": json.dumps(without)}
+    attrs |= {} if known else {"tokens": "unknown"}
     attrs |= {} if deadline is None else {"deadline_days": deadline / DAY}
     attrs |= {} if site_power is None else {"site_power": float(site_power)}
-    data = data.assign_attrs(attrs)
+    data = _chosen(data.assign_attrs(attrs))
     if int(data.best) >= 0:
         best = data.isel(choice=int(data.best))
         data.attrs["levers"] = json.dumps(_levers(asked[str(best.system.values)], best, minimise))
@@ -108,14 +118,12 @@ def budget(
 
 
 def _check(
-    model: str,
     systems: Sequence[str],
     sizes: Sequence[int],
     deadline: float | None,
-    tokens: Any,
     by_system: Mapping[str, Settings],
 ) -> None:
-    """Check what no other place checks: names, and tokens where days are held against a limit."""
+    """Check what no other place checks: names, and a deadline that is no number of days."""
     for name, asked in (("system", systems), ("gpus", sizes)):
         if not asked:
             raise refusal(name, "an empty list; expected one at least")
@@ -125,9 +133,16 @@ def _check(
     for name in systems:
         if on_system(training, name).name == TORUS:
             raise refusal("system", f"{name}: a torus of TPUs; the whole run is of GPUs so far")
-    known = lookup.architecture_with_choices(model)[0].training_tokens
-    if tokens is None and deadline is not None and float(known) == UNKNOWN_TOKENS:
-        raise refusal("tokens", f"not known of {model}, and a deadline needs them; expected 15e12")
+    if deadline is not None and deadline < HOUR:
+        raise refusal("deadline", f"{deadline:g} s; expected an hour at least, such as '80 days'")
+
+
+def knows_tokens(model: Any) -> bool:
+    """Return whether a model's entry says on how many tokens it was trained."""
+    if isinstance(model, str) and "training_tokens" in catalog.describe("architectures", model):
+        return True
+    record, _ = lookup.architecture_with_choices(model)
+    return float(record.training_tokens) != UNKNOWN_TOKENS
 
 
 def _of_system(name: str, shared: Settings, own: Settings) -> dict[str, Any]:
@@ -146,31 +161,34 @@ def _of_system(name: str, shared: Settings, own: Settings) -> dict[str, Any]:
     return found
 
 
-def _check_known(name: str, own: Settings, minimise: str, site_power: float | None) -> None:
-    """Check that what is minimised, or limited, is known of a system."""
-    if minimise == "cost" and not {"operation.rent", "operation.price"} & {*own}:
+def check_known(
+    name: str, settings: Settings, result: str, site_power: float | None = None
+) -> None:
+    """Check that what a result of a whole run, or a limit, follows from is known of a system."""
+    if result == "cost" and not {"operation.rent", "operation.price"} & {*settings}:
         said = f"not given of {name}, and no operation.price"
-        raise refusal("operation.rent", f"{said}; expected one of them to minimise the cost")
-    watts = own.get("system.chip_watts", lookup.system(name).chip_watts)
-    needed = minimise in ENERGY or site_power is not None
-    needed |= minimise == "cost" and "operation.rent" not in own
+        raise refusal("operation.rent", f"{said}; expected one of them for the cost, as '2 $/h'")
+    watts = settings.get("system.chip_watts", lookup.system(name).chip_watts)
+    needed = result in ENERGY or site_power is not None
+    needed |= result == "cost" and "operation.rent" not in settings
     if watts is None and needed:
-        raise refusal(
-            "chip_watts",
-            f"{name}: nobody says them; expected operation.{name}.chip_watts, such as '700 W'",
-        )
+        said = f"not known of {name}; expected them, such as '700 W'"
+        raise refusal("system.chip_watts", f"{said} (as operation.{name}.chip_watts in a budget)")
 
 
-def _chosen(
-    data: xr.Dataset, minimise: str, deadline: float | None, site_power: float | None
-) -> xr.Dataset:
+def broken(data: xr.Dataset) -> dict[str, np.ndarray]:
+    """Return which choices each limit excludes; one whose power is not known is out of it."""
+    return {
+        name: ~np.asarray(data[result].values <= float(data.attrs[bound]))
+        for name, (result, bound) in LIMITS.items()
+        if bound in data.attrs
+    }
+
+
+def _chosen(data: xr.Dataset) -> xr.Dataset:
     """Return the choices with those that the limits allow, and the best of them."""
-    allowed = np.ones(data.sizes["choice"], bool)
-    if deadline is not None:
-        allowed &= data.wall_days.values <= deadline / DAY
-    if site_power is not None:
-        allowed &= data.peak_site_watts.values <= site_power
-    aim = np.where(allowed, data[AIMS[minimise]].values, np.inf)
+    allowed = ~np.any([np.zeros(data.sizes["choice"], bool), *broken(data).values()], axis=0)
+    aim = np.where(allowed, data[AIMS[str(data.attrs["minimise"])]].values, np.inf)
     best = int(np.argmin(aim)) if allowed.any() else -1
     told = {"long_name": "Whether deadline and power allow it"}
     return data.assign(allowed=("choice", allowed, told), best=((), best, {"long_name": "Best"}))

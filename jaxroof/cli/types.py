@@ -98,6 +98,15 @@ def parse_tokens(option: str, text: str) -> float:
     return value
 
 
+def parse_deadline(option: str, text: str) -> str:
+    """Return a deadline with its unit: of a plain number, days.
+
+    >>> parse_deadline("--deadline", "80"), parse_deadline("--deadline", "2000 h")
+    ('80 days', '2000 h')
+    """
+    return f"{text.strip()} days" if re.fullmatch(r"[0-9.]+", text.strip()) else text
+
+
 def bounded(expected: str, holds: Callable[[float], bool], unit: str = "1") -> Read:
     """Return the type of a number for which something holds, and of what is ``expected``."""
 
@@ -126,9 +135,16 @@ def parse_pairs(option: str, texts: Any, expected: str = "PATH=VALUE") -> dict[s
     return found
 
 
+def joined(context: click.Context, option: click.Parameter, lists: Any) -> Any:
+    """Return one list of those of an option that may be repeated; None where it is not given."""
+    found = [one for some in lists or () for one in some]
+    return each_once(max(option.opts, key=len), found) if found else None
+
+
 COUNT, COUNTS, NAMES = Read(parse_count), Read(parse_counts), Read(parse_names)
-TOKENS = Read(parse_tokens)
+TOKENS, DEADLINE = Read(parse_tokens), Read(parse_deadline)
 SHARE = bounded("a share of at least 0, such as 2%", lambda value: value >= 0.0)
 MARGIN = bounded("a share from 0 to 99%, as 10%", lambda value: 0.0 <= value < 1.0)
+LIST: dict[str, Any] = {"multiple": True, "callback": joined}  # --gpus 8,16, or --gpus 8 --gpus 16
 DAYS = bounded("days above 0, such as 30", lambda value: value > 0.0, "day")
 SPAN = bounded("a factor above 1 and at most 1e6", lambda value: 1.0 < value <= 1e6)

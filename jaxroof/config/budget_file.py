@@ -10,7 +10,7 @@ import xarray as xr
 
 from jaxroof.analyses.budget import budget
 from jaxroof.config.toml_reader import beside, flat, load, typed
-from jaxroof.errors import errors_in, refusal, shown
+from jaxroof.errors import InputError, errors_in, refusal, shown
 from jaxroof.units import parse
 
 KEYS = {
@@ -21,6 +21,11 @@ KEYS = {
 SPACING = {"from": int, "to": int, "steps": int}
 NEEDED = ("model", "systems", "gpus", "batch")
 WHAT = "key of a budget file"
+SUCH = {  # numbers above 0: their unit, and one of them
+    "deadline": ("s", "'80 days'"),
+    "site_power": ("W", "'25 MW'"),
+    "tokens": ("token", "'15T'"),
+}
 
 
 def run_budget(path: str | os.PathLike[str] | None, given: Mapping[str, Any]) -> xr.Dataset:
@@ -51,9 +56,7 @@ def _asked(written: dict[str, Any], given: Mapping[str, Any], folder: pathlib.Pa
         global_batch=told["batch"],
         minimise=told.get("minimise", "cost"),
         where=told.get("where", ""),
-        deadline=_above_zero(told, "deadline", "s"),
-        site_power=_above_zero(told, "site_power", "W"),
-        tokens=_above_zero(told, "tokens", "token"),
+        **{key: _above_zero(told, key) for key in SUCH},
         operation=shared,
         by_system=own,
         settings=dict(flat(told.get("set", {}))),
@@ -61,12 +64,18 @@ def _asked(written: dict[str, Any], given: Mapping[str, Any], folder: pathlib.Pa
     return data.assign_attrs({"title": told["title"]} if "title" in told else {})
 
 
-def _above_zero(told: Mapping[str, Any], key: str, unit: str) -> float | None:
+def _above_zero(told: Mapping[str, Any], key: str) -> float | None:
     if told.get(key) is None:
         return None
-    found = parse(told[key], unit, key)
+    unit, such = SUCH[key]
+    try:
+        found = parse(told[key], unit, key)
+    except InputError as error:
+        if any(character.isdigit() for character in str(told[key])):
+            raise
+        raise refusal(key, f"expected such as {such}, given {shown(told[key])}") from error
     if found <= 0.0:
-        raise refusal(key, f"expected more than 0, given {shown(told[key])}")
+        raise refusal(key, f"expected more than 0, such as {such}, given {shown(told[key])}")
     return found
 
 

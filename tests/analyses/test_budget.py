@@ -7,9 +7,14 @@ import numpy as np
 import pytest
 
 import jaxroof as jr
+from jaxroof.analyses.budget import broken
 from jaxroof.config.budget_file import run_budget
 from jaxroof.errors import InputError
+from jaxroof.estimators.whole_run.report import LOW, MEDIAN
+from jaxroof.units import days
 from jaxroof.views.answers import answer, headline
+from jaxroof.views.text.budget import _above
+from jaxroof.views.text.whole_run import watts
 
 DAY = 86400.0
 ASKED: dict[str, Any] = {
@@ -49,8 +54,7 @@ def words(data: Any) -> str:
 def test_the_least_is_taken_of_what_is_in_time(free: Any):
     assert free.sizes["choice"] == 6
     assert float(free.cost[int(free.best)]) == float(free.cost.min())
-    days = np.sort(free.wall_days.values)
-    some = jr.budget(**ASKED, deadline=float(days[2]) * DAY)
+    some = jr.budget(**ASKED, deadline=float(np.sort(free.wall_days.values)[2]) * DAY)
     assert int(some.allowed.sum()) == 3
     assert float(some.cost[int(some.best)]) == float(some.cost.values[some.allowed.values].min())
     assert "days sooner for" in words(free)
@@ -60,14 +64,36 @@ def test_nothing_in_time_names_what_would_be(free: Any):
     none = jr.budget(**ASKED, deadline=1.0 * DAY)
     assert int(none.best) == -1
     soonest = free.isel(choice=int(np.argmin(free.wall_days.values)))
-    assert headline(none).startswith("None is done in 1.00 days; the soonest is")
-    assert f"{int(soonest.gpus)} {soonest.system.values}" in headline(none)
+    near = f"{int(soonest.gpus)} {soonest.system.values} would do in"
+    assert headline(none).startswith(f"None is done in 1.00 days; {near}")
+    assert "instead of 1.00 days:" in headline(none)
 
 
 def test_the_power_of_a_site_is_a_second_limit(free: Any):
     most = float(np.median(free.peak_site_watts))
     found = jr.budget(**ASKED, site_power=most)
     np.testing.assert_array_equal(found.allowed, free.peak_site_watts <= most)
+    assert broken(found).keys() == {"power"}
+    soon = jr.budget(**ASKED, site_power=most, minimise="days")
+    assert f"would do with {_above_words(free, most)} instead of" in words(soon)
+    both = jr.budget(**ASKED, site_power=1.0, deadline=DAY)
+    assert headline(both).startswith("None is done in 1.00 days and with 1 W; the soonest is")
+
+
+def _above_words(free: Any, most: float) -> str:
+    least = min(watt for watt in free.peak_site_watts.values if watt > most)
+    return watts(_above(float(least)))
+
+
+def test_a_deadline_that_published_runs_miss_is_told(free: Any):
+    day = float(free.wall_days[int(free.best)])
+    median, slowest = (day / speed for speed in (MEDIAN, LOW))
+    for most, said in (
+        (1.001 * day, f"({days(day)} days), late at the median of published runs ({days(median)}"),
+        (1.001 * median, f"late at the slowest of published runs ({days(slowest)} days)"),
+    ):
+        assert said in headline(jr.budget(**ASKED, deadline=most * DAY))
+    assert "late" not in headline(jr.budget(**ASKED, deadline=1.001 * slowest * DAY))
 
 
 def test_each_number_has_the_plan_of_a_search(free: Any):
@@ -103,7 +129,11 @@ def test_a_file_asks_the_same(tmp_path: Path):
         ({"gpus": [2**20]}, "no plan is legal"),
         ({"operation": {"rent": 1e-3, "power_limit": 0.8}}, "operation.rate_at_limit: missing"),
         ({"model": "glm-4.6", "deadline": 1e6}, "tokens: not known of glm-4.6"),
-        ({"system": "h20-nvs8", "minimise": "energy", "by_system": {}}, "chip_watts: h20-nvs8"),
+        ({"deadline": 80.0}, "deadline: 80 s; expected an hour at least"),
+        (
+            {"system": "h20-nvs8", "minimise": "energy", "by_system": {}},
+            "system.chip_watts: not known of h20-nvs8",
+        ),
         (
             {"operation": {"rent": "2 $/h", "save_interval": 1e-3}},
             "operation.save_interval: below what the store needs",
@@ -122,6 +152,8 @@ def test_bad_input_is_refused_in_a_line(changes: dict[str, Any], said: str):
     [
         ("batch = 512", "", "batch: missing"),
         ('"300 days"', '"-3 days"', "deadline: expected more than 0"),
+        ('"300 days"', '"soon"', "deadline: expected such as '80 days', given 'soon'"),
+        ("40_000 h", "40,000 h", "a number in groups of digits, given '40,000 h'; write '40000 h'"),
         (", steps = 2", "", "gpus.steps: missing"),
         ("batch = 512", "batch = 512\nbudget = 3", "budget: no such key of a budget file"),
     ],
@@ -136,13 +168,47 @@ def test_bad_files_are_refused_with_their_name(tmp_path: Path, old: str, new: st
 
 
 def test_the_command_ends_with_what_it_found(jaxroof: Any):
-    line = "budget --model llama3-8b --systems h100-nvs8 --gpus 64,128 --batch 512"
+    line = "budget --model llama3-8b --system h100-nvs8 --gpus 64 --gpus 128 --batch 512"
     more = "--where tensor=8,context=1 --rent '2.2 $/h'"
-    assert jaxroof(f"{line} {more} --deadline '1 days'").code == 1
+    assert jaxroof(f"{line} {more} --deadline 1").code == 1
     found = jaxroof(f"{line} {more}")
     assert found.code == 0
     assert "128 h100-nvs8:" in found.words
     assert "goodput" in found.words
+    twice = jaxroof(f"{line} {more} --system h200-141-sxm")
+    assert "128 h200-141-sxm" in twice.words
+    assert "128 h100-nvs8" in twice.words
+
+
+NAMED = "--model llama3-8b --batch 64 --where tp=8"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("search --objective cost", "operation.rent: not given of h100-nvs8"),
+        ("search --set operation.save_interval='1 ms'", "operation.save_interval: below what"),
+        ("search --set operation.pue=0.5", "operation.pue: expected a finite number of at least"),
+        ("search --set operation.chip_mtbf='50,000 h'", "write '50000 h'"),
+        ("search --batch 32", "--batch: given twice; expected it once"),
+        ("budget", "operation.rent: not given of h100-nvs8"),
+        ("budget --rent '2 $/h' --set operation.hidden=2", "operation.hidden: expected a finite"),
+        ("budget --rent '2 $/h' --deadline soon", "deadline: expected such as '80 days'"),
+        ("budget --rent '2 $/h' --system h100-nvs8", "h100-nvs8: given twice"),
+        ("budget --rent '2 $/h' --model qwen3-8b --model x", "--model: given twice"),
+    ],
+)
+def test_the_command_refuses_in_a_line(jaxroof: Any, line: str, said: str):
+    found = jaxroof(f"{line} {NAMED} --system h100-nvs8 --gpus 8")
+    assert found.code == 2
+    assert said in found.err
+    assert found.err.count("\n") == 1
+
+
+def test_every_option_that_is_a_list_may_be_repeated(jaxroof: Any):
+    line = f"compare {NAMED} --gpus 8 --quiet --system"
+    plain = jaxroof(f"{line} h100-nvs8,a100-80-sxm")
+    assert jaxroof(f"{line} h100-nvs8 --system a100-80-sxm").words == plain.words
 
 
 @pytest.mark.parametrize("deadline", [None, 1.0])

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from jaxroof.cli import types
+from jaxroof.cli import completion, types
 from jaxroof.cli.options import Command, settings_of, shared
 
 
@@ -31,12 +31,18 @@ Options stand in place of what the file says.
 """,
 )
 @click.argument("file", metavar="[FILE.toml]", required=False)
-@click.option("--model", metavar="M", help="Name or file.")
-@click.option("--systems", metavar="S[,S...]", type=types.NAMES, help="To choose from.")
-@click.option("--gpus", metavar="N[,N...]", type=types.COUNTS, help="Each of which is evaluated.")
+@click.option("--model", metavar="M", help="Name or file.", shell_complete=completion.models)
+@click.option(
+    "--systems", "--system", metavar="S[,S...]", type=types.NAMES, help="To choose from.",
+    shell_complete=completion.systems, **types.LIST,
+)  # fmt: skip
+@click.option(
+    "--gpus", metavar="N[,N...]", type=types.COUNTS, help="Each of which is evaluated.",
+    **types.LIST,
+)  # fmt: skip
 @click.option("--batch", metavar="B", type=types.COUNT, help="Sequences of one optimizer step.")
 @click.option("--tokens", metavar="N", type=types.TOKENS, help="Of the whole training: 15T.")
-@click.option("--deadline", metavar="DAYS", help="At most so long: '80 days'.")
+@click.option("--deadline", metavar="DAYS", type=types.DEADLINE, help="At most so long: 80.")
 @click.option("--minimise", metavar="AIM", help="cost, days, energy or carbon.  [default: cost]")
 @click.option("--site-power", metavar="W", help="At most so much at the meter: '25 MW'.")
 @click.option("--rent", metavar="R", help="Of one accelerator: '2.2 $/h'.")

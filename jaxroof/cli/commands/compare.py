@@ -32,14 +32,16 @@ Examples:
     type=types.NAMES,
     help="Names or files.",
     shell_complete=completion.models,
+    **types.LIST,
 )
 @click.option(
     "--system", "system_names", required=True, metavar="S[,S...]", type=types.NAMES,
     help="Names or files, each as S or S:GPUS:PRECISION.", shell_complete=completion.systems,
+    **types.LIST,
 )  # fmt: skip
 @click.option(
     "--gpus", metavar="N[,N...]", type=types.COUNTS,
-    help="Accelerators, of systems without their own.",
+    help="Accelerators, of systems without their own.", **types.LIST,
 )  # fmt: skip
 @shared("estimator", "batch", "sequence", "where", "margin", "set", "output")
 @shared("json", "quiet", "verbose", "format", "split")

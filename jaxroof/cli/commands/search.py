@@ -127,6 +127,7 @@ def _training(
     """
     import json
 
+    from jaxroof.analyses.budget import check_known
     from jaxroof.analyses.legal_plans import of_sizes
     from jaxroof.analyses.training_plans import NoPlanFits, better_batch, fastest_plans
     from jaxroof.catalog.launch_options import launchers
@@ -134,9 +135,12 @@ def _training(
     from jaxroof.cli.progress import working
     from jaxroof.cli.question import launched
     from jaxroof.estimators import TORUS
+    from jaxroof.estimators.whole_run.operation import Operation
 
     torus = asked.of.name == TORUS
     if objective in WHOLE:
+        check_known(asked.system_name, asked.settings, objective)
+        asked.settings.setdefault("operation", Operation())
         return _legal(asked, objective, top, mine, output)
     if objective not in (None, *TIME, *MEMORY):
         raise unknown("--objective", objective, "objective of training", (*TIME, *MEMORY, *WHOLE))

@@ -4,7 +4,7 @@ Source: docs/models/whole_run.md, section 1.
 """
 
 from jaxroof.formulas.whole_run import DAY, HOUR
-from jaxroof.records import Number, quantity, record
+from jaxroof.records import Number, quantity, record, units
 
 KWH = 3.6e6  # [J]
 
@@ -129,3 +129,7 @@ class Operation:
         "kg", "The same of a node beside its chips.", zero=True, default=1500.0
     )
     life: Number = _seconds("Time over which it is written off.", 5.0 * 365.25 * DAY, zero=False)
+
+
+_EVERY = [*units(Operation)]
+FOR_FILES = frozenset(_EVERY[_EVERY.index("grid") + 1 :])  # fields that few people give

@@ -1,20 +1,24 @@
 """Which accelerators, and how many: the decision, what else is in time, a table, the plan."""
 
 import json
+import math
 from collections.abc import Iterator
 
 import numpy as np
 import xarray as xr
 
+from jaxroof.analyses.budget import AIMS, LIMITS, broken
 from jaxroof.errors import listing
+from jaxroof.estimators.whole_run.report import HIGH, MEDIAN
 from jaxroof.units import days
+from jaxroof.views.text.interval import tokens_sentence
 from jaxroof.views.text.layout import PlainTable, Shown
 from jaxroof.views.text.plan import plan_sentence, usual_words
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual
 from jaxroof.views.text.whole_run import duration, energy, money, operated, takes, watts
 
-AIMS = {"cost": "cost", "days": "wall_days", "energy": "energy", "carbon": "carbon"}
 SOONER = 0.9  # of the days of the best that are worth a sentence
+LESS = 0.99  # of what is minimised, for which a wider limit is worth a sentence
 NAMES = {
     "chip_mtbf": "time between failures of a chip", "barrier": "stop at a save",
     "restart": "time of a restart", "repair_time": "time of a repair",
@@ -33,7 +37,7 @@ def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
     best = int(data.best)
     if best >= 0:
         yield from usual(plan_sentence(_row(data, best)), _levers(data))
-    yield from usual(_without(data), BAND)
+    yield from usual(_without(data), BAND, _tokens(data))
 
 
 BAND = (
@@ -47,25 +51,72 @@ def decision(data: xr.Dataset) -> str:
     best = int(data.best)
     if best >= 0:
         row = _row(data, best)
-        return f"{_name(row)}: {takes(row)}; {operated(row)}."
-    soonest = int(np.argmin(_fitting_power(data)))
-    row = _row(data, soonest)
-    limits = []
-    if "deadline_days" in data.attrs:
-        limits.append(f"in {days(float(data.attrs['deadline_days']))} days")
-    if "site_power" in data.attrs:
-        limits.append(f"with {watts(float(data.attrs['site_power']))}")
-    peak = f", {watts(float(row.peak_site_watts))} at most" if "site_power" in data.attrs else ""
-    return f"None is done {listing(limits)}; the soonest is {_name(row)}: {takes(row)}{peak}."
+        return f"{_name(row)}: {takes(row)}; {operated(row)}{_late(data)}."
+    limits = listing([_within(name, float(data.attrs[LIMITS[name][1]])) for name in broken(data)])
+    soonest = _row(data, int(np.nanargmin(data.wall_days.values)))
+    peak = float(soonest.peak_site_watts) if "peak_site_watts" in soonest else math.nan
+    most = f", {watts(peak)} at most" if math.isfinite(peak) else ""
+    would = _lifted(data) or [f"the soonest is {_name(soonest)}: {takes(soonest)}{most}."]
+    return f"None is done {limits}; {' '.join(would)}"
 
 
-def _fitting_power(data: xr.Dataset) -> np.ndarray:
-    """Return the days of the choices that the site can feed; of all where it can feed none."""
-    every = data.wall_days.values
-    if "site_power" not in data.attrs:
-        return np.asarray(every)
-    fed = data.peak_site_watts.values <= float(data.attrs["site_power"])
-    return np.where(fed, every, np.inf) if fed.any() else np.asarray(data.peak_site_watts.values)
+def _within(name: str, bound: float) -> str:
+    return f"with {watts(bound)}" if name == "power" else f"in {days(bound)} days"
+
+
+def _lifted(data: xr.Dataset) -> list[str]:
+    """Return what a wider limit gives: of each, the nearest choice that breaks it alone.
+
+    Where something is allowed, the choice is one that is better by a per cent at least.
+    """
+    refused, aim, best = broken(data), _aim(data), int(data.best)
+    worth, said = best < 0 or aim < LESS * aim[best], []
+    for name, which in refused.items():
+        result, bound = LIMITS[name]
+        values = data[result].values
+        alone = np.isfinite(values) & which & (sum(refused.values()) == 1) & worth
+        if alone.any():
+            row = _row(data, int(np.argmin(np.where(alone, values, np.inf))))
+            wider, today = _above(float(row[result])), float(data.attrs[bound])
+            instead = _within(name, today).partition(" ")[2]
+            told = f"{_name(row)} would do {_within(name, wider)} instead of {instead}"
+            said.append(f"{told}: {takes(row)}.")
+    return said
+
+
+def _above(value: float) -> float:
+    """Return a number of three digits that is no smaller.
+
+    >>> _above(30.612e6), _above(48.1)
+    (30700000.0, 48.1)
+    """
+    step = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return float(f"{math.ceil(value / step - 1e-9) * step:.3g}")
+
+
+def _late(data: xr.Dataset) -> str:
+    """Return that the speed of published runs misses the deadline, and what would meet it."""
+    limit, best = float(data.attrs.get("deadline_days", math.inf)), int(data.best)
+    low, mean, high = (data[f"wall_days{end}"].values for end in ("_low", "", "_high"))
+    speed = low[best] / mean[best] * HIGH
+    at = "the predicted speed" if speed > HIGH else f"{speed:.2g} of the predicted speed"
+    for words, of in (
+        ("at the median of published runs", low * HIGH / MEDIAN),
+        ("at the slowest of published runs", high),
+    ):
+        if of[best] > limit:
+            met = np.where(data.allowed.values & (of <= limit), _aim(data), np.inf)
+            other = f", where {_name(_row(data, int(np.argmin(met))))} would be in time"
+            told = (
+                f"; in time at {at} ({days(mean[best])} days), late {words} ({days(of[best])} days)"
+            )
+            return told + other * bool(np.isfinite(met).any())
+    return ""
+
+
+def _aim(data: xr.Dataset) -> np.ndarray:
+    """Return what is minimised, of each choice."""
+    return np.asarray(data[AIMS[str(data.attrs["minimise"])]].values)
 
 
 def _besides(data: xr.Dataset) -> list[str]:
@@ -87,7 +138,7 @@ def _besides(data: xr.Dataset) -> list[str]:
         row = allowed.isel(choice=int(others[np.argmin(allowed[aim].values[others])]))
         too = " meets the deadline too" if "deadline_days" in data.attrs else ""
         said.append(f"{_name(row)}{too}: {takes(row)}.")
-    return said
+    return [*said, *_lifted(data)]
 
 
 def _more(ratio: float, aim: str) -> str:
@@ -99,8 +150,12 @@ def table(data: xr.Dataset) -> PlainTable:
     best = int(data.best)
     rows = [_row(data, place).assign(place=place) for place in range(data.sizes["choice"])]
 
+    refused = broken(data)
+
     def mark(row: xr.Dataset) -> str:
-        return "best" if int(row.place) == best else "yes" if bool(row.allowed) else "no"
+        place = int(row.place)
+        over = [name for name, which in refused.items() if which[place]]
+        return "best" if place == best else f"no: {', '.join(over)}" if over else "yes"
 
     def of(name: str, text: object) -> list[Shown]:
         return [text] * (name in data)  # type: ignore[list-item]
@@ -140,6 +195,12 @@ def _levers(data: xr.Dataset) -> str:
     what = aim or str(data.attrs["minimise"])
     told = [f"{NAMES.get(name, name)} {value:+.2g} %" for name, value in most]
     return f"What 1 % more moves the {what} by: {listing(told)}."
+
+
+def _tokens(data: xr.Dataset) -> str:
+    """Return the tokens that days and dollars are of, and whether anybody knows them."""
+    unknown = f" Those of {data.attrs['model']} are not known: give tokens for others."
+    return tokens_sentence(data) + unknown * ("tokens" in data.attrs)
 
 
 def _without(data: xr.Dataset) -> str:

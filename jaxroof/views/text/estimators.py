@@ -13,12 +13,14 @@ from jaxroof.engine.grid.dependencies import completed, dependencies
 from jaxroof.errors import InputError
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.training.layer_kinds import CHUNKS, WINDOWS, LayerKind
+from jaxroof.estimators.whole_run.operation import FOR_FILES
 from jaxroof.records import get_at, is_quantity, leaves
 from jaxroof.settings import kind_of_choice, least, paths_of, variants
 from jaxroof.structure import results, structure
 from jaxroof.units import percent, show
 from jaxroof.views.text.layout import PlainTable, Shown
 
+RUN = "operation"  # of a step, what its whole run meets
 TOTAL, ACTIVE, BESIDE = "parameters", "active_parameters", "parameters_mtp"
 
 
@@ -30,7 +32,14 @@ def inputs_table(estimator: Estimator) -> Table:
     table.add_column("example", no_wrap=True, optional=1)
     table.add_column("meaning")
     example = estimator.example() if estimator.example else None
+    step = estimator.plan is not None
     for path, field in listed(estimator):
+        of, _, name = path.rpartition(".")
+        if step and of == RUN and name in FOR_FILES:
+            continue
+        if step and path == RUN:
+            about = "How the whole run is operated: below; jaxroof show whole_run has all of it."
+            table.add_row(path, "", "", about)
         if not is_quantity(field):
             if path in estimator.names:
                 table.add_row(path, "", "a name", "Record of the catalogue, or its fields below.")
