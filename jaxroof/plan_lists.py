@@ -65,8 +65,8 @@ class Candidates(NamedTuple):
     """The legal plans, one column of whole numbers per field, and the counts of refused plans.
 
     ``product`` has the values of the last plan fields that are free: every combination of them goes
-    with every plan, in the order of the fields. ``usual`` are the values of those that a search
-    tries only where a constraint names their field.
+    with every plan, in the order of the fields. ``usual`` are values of fields of which a search
+    tries others only where a constraint names the field.
 
     >>> found = Candidates({"data": np.array([1, 2])}, {}, {"stage": np.array([0, 1, 3])})
     >>> found.size, found.at(np.array([1, 5]))
@@ -159,7 +159,11 @@ class Candidates(NamedTuple):
         if unnamed := self.usual.keys() - {rule.field for rule in rules}:
             usual = {field: np.array([self.usual[field]], np.int32) for field in unnamed}
             product = {field: usual.get(field, some) for field, some in self.product.items()}
-            return Candidates(self.plans, self.refused, product).having(rules)
+            kept = np.ones(self.rows, bool)
+            for field in unnamed & self.plans.keys():
+                kept &= self.plans[field] == self.usual[field]
+            plans = {field: column[kept] for field, column in self.plans.items()}
+            return Candidates(plans, self.refused, product).having(rules)
         if not rules:
             return self
         kept, masks = self._satisfying(rules)

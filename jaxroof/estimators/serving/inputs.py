@@ -61,9 +61,15 @@ class PrefillPlan(Split):
     """A replica that takes prompts alone, and is busy for a share of the time."""
 
     chunk: Number = _chunk("Prompt tokens of a step, over all attention ranks.")
-    share: Number = quantity(
-        "1", "Share of the time that it is busy.", most=1.0, default=None, symbol="busy"
-    )
+    busy: Number = quantity(
+        "1", "Tenths of the time that it is busy.", whole=True, most=9.0, default=None,
+        flags=("0", *(f"0.{tenth}" for tenth in range(1, 10))),
+    )  # fmt: skip
+
+    @property
+    def share(self) -> Number:
+        """Return the share of the time that it is busy."""
+        return self.busy / 10.0
 
 
 @record

@@ -5,7 +5,15 @@ Source: docs/models/serving.md, sections 4 to 7.
 
 from jaxroof.estimators.legality import with_verdicts
 from jaxroof.estimators.serving.interval import WORDS
-from jaxroof.estimators.serving.legality import DECODE_RULES, PREFILL_RULES, RULES
+from jaxroof.estimators.serving.legality import (
+    DECODE_LIMITS,
+    DECODE_RULES,
+    LIMITS,
+    PREFILL_LIMITS,
+    PREFILL_RULES,
+    RULES,
+    sentences,
+)
 from jaxroof.records import Number, quantity, record
 
 
@@ -72,7 +80,7 @@ class Decoding(Costs):
 
 
 @record
-@with_verdicts(RULES)
+@with_verdicts(RULES, **sentences(LIMITS))
 class ServingLegality:
     """One verdict a rule; a plan is legal if all hold."""
 
@@ -98,7 +106,7 @@ class ServingReport(ServingLegality, Decoding):
 
 
 @record
-@with_verdicts(PREFILL_RULES)
+@with_verdicts(PREFILL_RULES, **sentences(PREFILL_LIMITS))
 class PrefillLegality:
     """One verdict a rule; a plan is legal if all hold."""
 
@@ -120,7 +128,7 @@ class PrefillReport(PrefillLegality, Costs):
 
 
 @record
-@with_verdicts(DECODE_RULES)
+@with_verdicts(DECODE_RULES, **sentences(DECODE_LIMITS))
 class DecodeLegality:
     """One verdict a rule; a plan is legal if all hold."""
 
