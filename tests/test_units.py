@@ -69,7 +69,8 @@ REFUSED = [  # written, unit, what is said after "where: "
      "'TFLOPs' is not a compute rate, given '2 TFLOPs'; expected FLOP/s under any prefix, "
      "such as '989.4 TFLOP/s'. Did you mean '2 TFLOP/s'?"),
     ("20 US", "s", f"'US' is not a time, given '20 US'; {TIME} Did you mean '20 us'?"),
-    ("1,000 GB", "B", f"',000 GB' is not an amount of memory, given '1,000 GB'; {MEMORY}"),
+    ("1,000 GB", "B", "a number in groups of digits, given '1,000 GB'; write '1000 GB'."),
+    ("1 000 GB", "B", "a number in groups of digits, given '1 000 GB'; write '1000 GB'."),
     ("", "B", f"not a finite number, given ''; {MEMORY}"),
     ("  ", "B", f"not a finite number, given '  '; {MEMORY}"),
     ("GB", "B", f"not a finite number, given 'GB'; {MEMORY}"),
