@@ -8,46 +8,54 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
 
+from jaxroof.units import days
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
-from jaxroof.views.plots.colours import RED, TIMES
+from jaxroof.views.plots.colours import GREY, RED, TIMES
 from jaxroof.views.text.budget import AIMS, decision
 
-HIGH = 9.5  # inches
+LIMITS = {"wall_days": "deadline_days", "peak_site_watts": "site_power"}
+ROWS = {"wall_days": 1.2, "peak_site_watts": 0.7}  # heights of panels, of that of dollars
+WATERFALL, INCH = 1.6, 2.2
 LABELS = 9  # numbers of accelerators named below the picture
 SEEN = 2e-3  # of the wall time: a shorter bar is not drawn
 SCALES = {"cost": (1e6, "cost [million $]"), "energy": (3.6e12, "energy [GWh]")}
 SCALES |= {"carbon": (1e6, "carbon [kt]"), "wall_days": (1.0, "days")}
+SCALES |= {"peak_site_watts": (1e6, "power [MW]")}
 DAY = 86400.0
-STOPS = RED  # of what is no healthy step
+BAND = "published runs"
 
 
 @style.drawn
 def picture(data: xr.Dataset) -> Figure:
-    """Return dollars and days over accelerators with the deadline, and the wall time of the best.
+    """Return dollars and days over accelerators with the limits, and the wall time of the best.
 
     Raises: InputError for data that `jaxroof budget` did not make.
     """
     choose.check_has(data, "budget", ["wall_days", "allowed"], ("choice",))
-    found = decision(data).partition("; save")[0]
-    made = style.figure(choose.title(data, "Budget"), found, HIGH)
-    above, middle, below = made.subplots(3, 1, height_ratios=(1.0, 1.0, 1.3))
     aim = AIMS[str(data.attrs["minimise"])]
-    aim = aim if aim != "wall_days" else next(n for n in ("cost", "energy", aim) if n in data)
-    _lines(above, data, aim)
-    _lines(middle, data, "wall_days")
-    if "deadline_days" in data.attrs:
-        middle.axhline(float(data.attrs["deadline_days"]), color=style.BLACK, linestyle="--")
-        middle.annotate(
-            "deadline", (0.99, float(data.attrs["deadline_days"])),
-            (0, 3), xycoords=("axes fraction", "data"), textcoords="offset points", ha="right",
-        )  # fmt: skip
-    above.set_xlabel("")
+    aim = aim if aim != "wall_days" else next((n for n in ("cost", "energy") if n in data), aim)
+    bounded = [name for name, attr in LIMITS.items() if attr in data.attrs]
+    names = list(dict.fromkeys([aim, "wall_days", *bounded]))
+    highs = [*(ROWS.get(name, 1.0) for name in names), WATERFALL]
+    found = decision(data).partition("; save")[0]
+    made = style.figure(choose.title(data, "Budget"), found, 1.6 + INCH * sum(highs))
+    *over, below = made.subplots(len(highs), 1, height_ratios=highs)
+    for axes, name in zip(over, names, strict=True):
+        _lines(axes, data, name)
+        if name in bounded:
+            _limit(axes, float(data.attrs[LIMITS[name]]) / SCALES[name][0], name)
+        axes.tick_params(labelbottom=axes is over[-1])
+        axes.set_xlabel("accelerators" if axes is over[-1] else "")
     if not data.allowed.values.all():
+        words = " or ".join(
+            {"wall_days": "late", "peak_site_watts": "too much power"}[n] for n in bounded
+        )
         look: dict[str, Any] = {"color": style.BLACK, "markerfacecolor": "white"}
-        above.plot([], [], "o", label="not allowed", **look)
+        over[0].plot([], [], "o", label=words, **look)
+    over[0].fill_between([], [], color=GREY, alpha=0.3, linewidth=0.0, label=BAND)
+    over[0].legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3, frameon=False)
     _waterfall(below, _shown(data))
-    style.legend(made, [above])
     return made
 
 
@@ -57,6 +65,14 @@ def _shown(data: xr.Dataset) -> xr.Dataset:
     return data.isel(choice=best if best >= 0 else int(np.argmin(data.wall_days.values)))
 
 
+def _limit(axes: Axes, value: float, name: str) -> None:
+    """Draw a deadline, or the most power of a site, with its words at the right."""
+    words = f"deadline\n{value:g} days" if name == "wall_days" else f"site\n{value:.3g} MW"
+    axes.axhline(value, color=style.BLACK, linestyle="--")
+    axes.set_ylim(top=max(axes.get_ylim()[1], 1.1 * value))
+    axes.text(1.01, value, words, va="center", transform=axes.get_yaxis_transform())
+
+
 def _lines(axes: Axes, data: xr.Dataset, name: str) -> None:
     """Draw a result over the accelerators of every system; the best is a star."""
     scale, words = SCALES[name]
@@ -64,9 +80,13 @@ def _lines(axes: Axes, data: xr.Dataset, name: str) -> None:
         rows = data.isel(choice=np.flatnonzero(data.system.values == system)).sortby("gpus")
         look: dict[str, Any] = {"color": style.COLOURS[place % len(style.COLOURS)]}
         axes.plot(rows.gpus, rows[name] / scale, "-", linewidth=1.5, **look)
+        if name == "wall_days":
+            ends = rows.wall_days_low, rows.wall_days_high
+            axes.fill_between(rows.gpus, *ends, alpha=0.15, linewidth=0.0, **look)
         allowed = rows.isel(choice=np.flatnonzero(rows.allowed.values))
         axes.plot(rows.gpus, rows[name] / scale, "o", markerfacecolor="white", **look)
-        axes.plot(allowed.gpus, allowed[name] / scale, "o", label=system, **look)
+        axes.plot(allowed.gpus, allowed[name] / scale, "o", **look)
+        axes.plot([], [], "-o", label=system, **look)
     if int(data.best) >= 0:
         best = _shown(data)
         axes.plot(
@@ -80,25 +100,35 @@ def _lines(axes: Axes, data: xr.Dataset, name: str) -> None:
     style.grid(axes)
 
 
+def bars_of(run: xr.Dataset) -> list[tuple[str, float, float, str]]:
+    """Return the bars of a run's days: words, start, end, colour; the last is the whole run.
+
+    Red is what no healthy step has.
+    """
+    found, start, whole = [], 0.0, float(run.wall_days)
+    for name in run.data_vars:
+        if run[name].attrs.get("part_of") == "wall_time":
+            words, value = str(run[name].attrs.get("words", name)), float(run[name]) / DAY
+            if value > SEEN * whole:
+                found.append((words, start, start + value, TIMES.get(words, RED)))
+            start += value
+    return [*found, ("the whole run", 0.0, whole, GREY)]
+
+
 def _waterfall(axes: Axes, run: xr.Dataset) -> None:
     """Draw the days of one run from its healthy step to its wall time, a bar each."""
-    whole = float(run.wall_days)
-    parts = {
-        str(run[name].attrs.get("words", name)): float(run[name]) / DAY
-        for name in run.data_vars
-        if run[name].attrs.get("part_of") == "wall_time"
-    }
-    seen = {words: value for words, value in parts.items() if value > SEEN * whole}
-    start = 0.0
-    for place, (words, value) in enumerate(seen.items()):
-        axes.barh(place, value, left=start, color=TIMES.get(words, STOPS), height=0.7)
-        axes.annotate(
-            f"{value:.3g}", (start + value, place), (4, 0), textcoords="offset points", va="center"
-        )
-        start += value
-    axes.set_yticks(range(len(seen)), [*seen])
+    bars = bars_of(run)
+    for place, (_, start, end, colour) in enumerate(bars):
+        axes.barh(place, end - start, left=start, color=colour, height=0.7)
+        value = f"{end - start:.2g}" if end - start < 1 else days(end - start)
+        axes.annotate(value, (end, place), (4, 0), textcoords="offset points", va="center")
+        if place + 1 < len(bars):  # where the next begins
+            axes.plot([end, end], [place + 0.35, place + 0.65], color=GREY, linewidth=0.8)
+    axes.set_yticks(range(len(bars)), [words for words, *_ in bars])
     axes.invert_yaxis()
-    axes.set_xlim(0.0, 1.1 * whole)
+    axes.set_xlim(0.0, 1.12 * bars[-1][2])
+    whole = float(run.wall_days)
+    stops = whole - next((start for _, start, _, colour in bars if colour == RED), whole)
     name = f"{int(run.gpus):,} {run.system.values}"
-    axes.set_xlabel(f"where the {whole:.3g} days of {name} go [days]")
+    axes.set_xlabel(f"days of {name}; in red the {stops:.2g} that do not train")
     style.grid(axes, "x")
