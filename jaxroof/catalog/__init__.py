@@ -22,6 +22,7 @@ FORMATS = ("bf16", "fp8", "fp4", "int8", "fp32")
 KINDS = ("model", "system", "fabric", "mlp", "architecture", "chip", "tpu")
 SINGULAR = {f"{one}s": one for one in KINDS}
 SINGULAR |= {"software": "software", "dispatchers": "dispatcher", "constants": "set of constants"}
+SINGULAR |= {"serving_software": "software that serves"}
 MODELS = ("models", "architectures")  # kinds that people call models
 OTHERS = (
     "mlps",
@@ -30,6 +31,7 @@ OTHERS = (
     "software",
     "dispatchers",
     "constants",
+    "serving_software",
 )  # that are listed by name
 TAKEN_FOR = {  # kind -> the other kind that people call models, and what is wrong with it here
     "models": (
@@ -47,6 +49,10 @@ ALSO = {
     "systems": ["peaks", "peaks_source", "chip", "nics_per_node", "fabric", "tiers", "library"],
     "chips": ["systems", "ranges", "bound", "unseen"],
     "tpus": ["systems"],
+    "serving_software": [
+        *("ampere", "hopper", "blackwell", "cdna3", "cdna4", "tpu", "models"),
+        *("weak", "weak_experts", "usual", "chips", "believed"),
+    ],
     "architectures": ["family", "released", "taken", "left_out"],
 }
 UNLESS = {  # what an entry of the catalogue has if it does not say otherwise

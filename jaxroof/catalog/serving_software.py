@@ -3,7 +3,24 @@
 Source: docs/models/serving.md, section 2.
 """
 
-from jaxroof.records import Number, quantity, record
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from jaxroof import catalog
+from jaxroof.errors import InputError, refusal, unknown
+from jaxroof.records import Number, checked, quantity, record, units
+
+MEASURED = {  # models with experts of which servers were measured: layers, hidden, experts
+    "mixtral-8x7b": (32.0, 4096.0, 8.0),
+    "gpt-oss-20b": (24.0, 2880.0, 32.0),
+    "gpt-oss-120b": (36.0, 2880.0, 128.0),
+    "qwen3-30b-a3b": (48.0, 2048.0, 128.0),
+    "qwen3-235b-a22b": (94.0, 4096.0, 128.0),
+    "llama-4-maverick-text": (48.0, 5120.0, 128.0),
+    "deepseek-v3": (61.0, 7168.0, 256.0),
+}
+KIND, START = "serving_software", "start"
 
 
 def _share(doc: str, default: float, resource: str = "", zero: bool = False) -> Number:
@@ -74,3 +91,101 @@ class ServingSoftware:
     calibrated: Number = _share(
         "Whether rows of this engine on such chips took part in the fit.", 0.0, zero=True
     )
+    ttft_fitted: Number = _share("Whether measured times to the first did.", 0.0, zero=True)
+    rough: Number = _share("Whether its measured steps spread far wider.", 0.0, zero=True)
+    experts_measured: Number = quantity(
+        "1", "Models with experts that did: a bit each, in the order of MEASURED.",
+        whole=True, zero=True, default=0.0,
+    )  # fmt: skip
+    own_dense: Number = quantity(
+        "1", "Half width at 80 % that one's own runs of dense models support; 0 without.",
+        zero=True, default=0.0,
+    )  # fmt: skip
+    own_experts: Number = quantity(
+        "1", "The same of models with experts.", zero=True, default=0.0
+    )  # fmt: skip
+
+
+def kind_of_chip(system: Any) -> str | None:
+    """Return the kind of chip of a system by name or file; None for one that has no kind here.
+
+    >>> kind_of_chip("gb200-nvl72"), kind_of_chip("dgx-h100-pod"), kind_of_chip("rtx-4090")
+    ('blackwell', 'hopper', None)
+    """
+    if not isinstance(system, str | os.PathLike | catalog.Table):
+        return None
+    base = catalog.base_of("systems", system)
+    if base in catalog.names("fabrics") and base not in catalog.names("systems"):
+        base = catalog.describe("fabrics", base).get("system")
+    chips = catalog.describe(KIND, START)["chips"]
+    firsts = [(kind, first) for kind, every in chips.items() for first in every]
+    return next((kind for kind, first in firsts if str(base).startswith(first)), None)
+
+
+def serving_name(name: str | os.PathLike[str] | None, system: Any) -> str | os.PathLike[str]:
+    """Return the entry of software that serves: without a year the newest, the usual without any.
+
+    A file is its own entry. The newest is one that was measured on such a chip, if there is one.
+    Raises: InputError for an unknown name, with the nearest.
+
+    >>> serving_name("vllm", "a100-80-sxm"), serving_name(None, "b200-180-sxm")
+    ('vllm-2024', 'vllm-2026')
+    """
+    kind, every = kind_of_chip(system), catalog.names(KIND)
+    if name is None:
+        return str(catalog.describe(KIND, START)["usual"].get(kind, START))
+    if name in every or catalog.is_file(name):
+        return name
+    years = [one for one in every if one.rpartition("-")[0] == name]
+    if not years:
+        stems = dict.fromkeys(one.rpartition("-")[0] for one in every if one != START)
+        raise unknown("software", name, "software that serves", [*every, *stems])
+    return next((one for one in years if kind in catalog.describe(KIND, one)), years[0])
+
+
+def serving_software(
+    name: str | os.PathLike[str] | None = None, system: Any = None
+) -> ServingSoftware:
+    """Return what software that serves reaches of the chip of a system; ``name`` may be a file.
+
+    A file has constants of ServingSoftware, and a ``base``, such as ``vllm-2026``. On a chip
+    that a software was never measured on its constants are those of ``start``, ``calibrated`` 0.
+    Raises: InputError for an unknown name or field, or a value out of range.
+
+    >>> float(serving_software("vllm-2026", "h100-nvs8").layer)
+    2.45e-05
+    >>> float(serving_software("sglang", "a100-80-sxm").calibrated)
+    0.0
+    """
+    where = serving_name(name, system)
+    fields = units(ServingSoftware)
+    written = catalog.entry(KIND, where, fields, tuple(fields))
+    inner = catalog.describe(KIND, where).get(kind_of_chip(system) or "", {})
+    found: dict[str, Any] = {key: value for key, value in inner.items() if key in fields}
+    found["experts_measured"] = sum(
+        2.0**place for place, one in enumerate(MEASURED) if one in inner.get("models", ())
+    )
+    found["calibrated"] = float(bool(inner))
+    if not inner:
+        written.pop("ttft_fitted", None)
+    found |= {key: value for key, value in written.items() if key in fields}
+    try:
+        return checked(ServingSoftware(**found))
+    except InputError as error:
+        raise refusal(str(where), str(error)) from None
+
+
+def weak_points(name: str | os.PathLike[str] | None, system: Any, experts: bool) -> Iterator[str]:
+    """Yield in words why errors of a software on the chip of a system are large.
+
+    >>> [*weak_points("vllm-2024", "mi300x", False)]
+    ['an early stack of ROCm, a factor 2 to 3 off any constants']
+    """
+    where = serving_name(name, system)
+    written = catalog.describe(KIND, where)
+    inner = written.get(kind_of_chip(system) or "")
+    if inner is None:
+        yield f"{where} was not measured on such a chip: constants of no data"
+        return
+    every: Mapping[str, Any] = {**written, **inner}
+    yield from (every[key] for key in ("weak", *["weak_experts"] * experts) if key in every)

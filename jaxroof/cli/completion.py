@@ -7,7 +7,9 @@ from click.shell_completion import CompletionItem
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 MODELS = ("models", "architectures")
-OTHERS = ("mlps", "systems", "fabrics", "software", "dispatchers", "constants")
+OTHERS = (
+    *("mlps", "systems", "fabrics", "software", "dispatchers", "constants", "serving_software"),
+)
 
 
 def _names_of(*kinds: str) -> Complete:

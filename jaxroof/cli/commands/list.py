@@ -16,6 +16,7 @@ OF = "; of --estimator published"  # what the models of the study are asked with
 NAME = 18  # characters of the longest name
 HEADINGS = {"studies": "Shapes of published studies"}  # of families
 MODELS_NOTE = "`jaxroof show NAME` prints the layers of a model by kind, and where it comes from."
+CHIPS = ("ampere", "hopper", "blackwell", "cdna3", "cdna4", "tpu")  # of software that serves
 EXAMPLES = 4  # names shown per kind in the list of all kinds
 COLUMNS = {"TFLOP/s": 7, "GB": 5, "GB/s": 7, "domain": 6}  # of the list, and how wide each is
 NARROW = (
@@ -37,7 +38,7 @@ NOTES = (
 @click.command(name="list", short_help="List what the catalogue holds, and what can be asked.")
 @click.argument(
     "kind",
-    metavar="[models|mlps|systems|fabrics|software|dispatchers|constants|estimators]",
+    metavar="[KIND]",
     default="",
     shell_complete=completion.kinds,
 )
@@ -117,6 +118,11 @@ def _first(names: Sequence[str]) -> str:
 def _summary(entry: dict[str, Any]) -> str:
     if "note" in entry and {"formulas", "shared", "believed"} & {*entry}:
         return str(entry["note"])  # of software, or of constants
+    if "usual" in entry:
+        return "no data"
+    kinds = [one for one in CHIPS if one in entry]
+    if kinds:  # software that serves
+        return "measured on " + ", ".join(kinds)
     if "software" in entry:  # a dispatcher
         return ", ".join(name for name, value in entry["software"].items() if value) or "no flags"
     if "sizes" in entry:  # a fabric
