@@ -69,10 +69,12 @@ class Limit(NamedTuple):
     """A result that must not exceed a bound.
 
     The bound is a path of the inputs, whose value None is no limit, or a function of the inputs.
+    A limit that nobody can ``relax``, such as a queue that must not grow, holds by its nature.
     """
 
     result: str
     bound: str | Callable[[Any], Any]
+    relax: bool = True
 
     def of(self, inputs: Any) -> Any:
         """Return the bound, infinite if there is none."""

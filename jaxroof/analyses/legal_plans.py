@@ -14,13 +14,13 @@ from jaxroof.engine.search.one_machine import (
     Whole,
     as_variables,
     fields_of,
-    limits_told,
     one_machine,
     place_of,
     standing,
 )
 from jaxroof.engine.search.plan_text import own_fields
 from jaxroof.engine.search.problem import check_search
+from jaxroof.engine.search.several_limits import limits_told, relaxed_limits
 from jaxroof.estimator import TIE, Estimator
 
 CLOSE = 0.02  # share of the best by which a plan may be worse and still be close to it
@@ -60,7 +60,8 @@ def legal_plans(estimator: Estimator, *, own: str | None = None, **asked: Any) -
             whole["own_place"] = 1 + len(machine.within(better)[0]), *whole["own_place"][1:]
         except NoSuchPlan as error:
             attrs["own_refused"] = error.why
-    return data.assign(as_variables(whole)).assign_attrs(attrs)
+    data = data.assign(as_variables(whole)).assign_attrs(attrs)
+    return data.assign(relaxed_limits(machine).data_vars)
 
 
 def _close(machine: OneMachine, best: xr.Dataset) -> Whole:

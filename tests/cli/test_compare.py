@@ -18,7 +18,7 @@ import jaxroof as jr
 from jaxroof import units
 from jaxroof.analyses.result_metadata import parts_of, words_of
 from jaxroof.catalog.needs import training_capacities
-from jaxroof.engine.search.one_machine import stairs_of
+from jaxroof.engine.search.cells import frontier_of
 from jaxroof.engine.search.pareto import pareto
 from jaxroof.views.text import pareto as stairs_views
 from jaxroof.views.text import sweep as words
@@ -64,13 +64,13 @@ numbers = st.integers(1, 12).map(float)
 def test_stairs_are_what_a_search_answers_at_some_limit(points):
     need, value = np.array(points).T
     every = {answer(need, value, limit) for limit in need}
-    assert set(stairs_of(need, value).tolist()) == every
+    assert set(frontier_of(need, value).tolist()) == every
 
 
 def test_ties_within_the_last_digits_go_to_the_leaner():
     need, value = np.array([1.0, 2.0, 3.0]), np.array([1.0 + 1e-13, 1.0, 0.9])
-    assert stairs_of(need, value).tolist() == [0, 2]
-    assert stairs_of(np.zeros(0), np.zeros(0)).tolist() == []
+    assert frontier_of(need, value).tolist() == [0, 2]
+    assert frontier_of(np.zeros(0), np.zeros(0)).tolist() == []
 
 
 @pytest.mark.parametrize("split", ["1d", "summa"])

@@ -29,7 +29,7 @@ from jaxroof.engine.search.problem import (
 from jaxroof.estimator import FAR, TIE, reads
 from jaxroof.plan_lists import Rows
 from jaxroof.records import with_named_absences
-from jaxroof.structure import map_numbers, structure
+from jaxroof.structure import map_numbers, results, structure
 
 CELLS = 1 << 16  # objectives evaluated at a time, so that they stay in the cache
 HELD = 1 << 23  # objectives held at a time
@@ -135,8 +135,9 @@ def objectives_of(
 ) -> Callable[..., Any]:
     """Return a function of positions of plans -> sign * objective [plan, *lanes].
 
-    With ``bound=True`` it returns lower bounds. ``varied`` are inputs by path that no part reads,
-    a number or one for each plan. Inputs that are dual numbers give dual numbers.
+    With ``bound=True`` it returns lower bounds, with ``names`` these results, [plan, *lanes, name].
+    ``varied`` are inputs by path that no part reads, a number or one for each plan. Inputs that are
+    dual numbers give dual numbers.
     """
     estimator, recipe, rank = question.estimator, question.recipe, len(lanes)
     if executor_of(estimator, recipe, question.inputs, 0) != NUMPY:  # without machines
@@ -150,7 +151,10 @@ def objectives_of(
             tables[name] = part(bare, recipe, **tall(some, rank))
 
     def objectives(
-        positions: np.ndarray, bound: bool = False, varied: Mapping[str, Any] | None = None
+        positions: np.ndarray,
+        bound: bool = False,
+        varied: Mapping[str, Any] | None = None,
+        names: Sequence[str] = (),
     ) -> Any:
         numbers = {name: one.number(positions) for name, one in rows.items()}
         read = bound_reads(estimator, recipe, structure(question.inputs)).numbers if bound else None
@@ -173,28 +177,38 @@ def objectives_of(
         plan = estimator.plan(**tall(plans.at(positions), rank))
         each = {p: tall({p: v}, rank)[p] if np.ndim(v) else v for p, v in (varied or {}).items()}
         asked = with_named_absences(replace_all(bare, {**each, "plan": plan}))
+        shape = (len(positions), *lanes)
         with np.errstate(all="ignore"):
+            if names:
+                some = results(estimator.step(asked, recipe, **parts))
+                return np.stack([np.broadcast_to(some[name], shape) for name in names], axis=-1)
             if bound:
                 assert estimator.lower_bound is not None
                 found = question.sign * estimator.lower_bound(asked, recipe, **parts)
             else:
                 found = estimator.aim(question.objective, question.sign, asked, recipe, parts)
-        return (
-            found if isinstance(found, Dual) else np.broadcast_to(found, (len(positions), *lanes))
-        )
+        return found if isinstance(found, Dual) else np.broadcast_to(found, shape)
 
     return objectives
 
 
 def _listed(
-    question: SearchProblem, plans: Listed, inputs: Any, positions: np.ndarray, *_: Any, **__: Any
+    question: SearchProblem,
+    plans: Listed,
+    inputs: Any,
+    positions: np.ndarray,
+    *_: Any,
+    names: Sequence[str] = (),
+    **__: Any,
 ) -> np.ndarray:
-    """Return sign * objective of plans, by programs."""
+    """Return sign * objective of plans, or some results, by programs."""
     estimator, aim = question.estimator, question.objective
     if not len(positions):
-        return np.empty(0)
+        return np.empty((0, len(names)) if names else 0)
     asked, several = with_plans(estimator, inputs, plans.at(positions)), len(estimator.limits) > 1
-    found = evaluate_points(estimator, question.recipe, asked, None if several else aim)
+    found = evaluate_points(estimator, question.recipe, asked, None if several or names else aim)
+    if names:
+        return np.stack([found[name] for name in names], axis=-1)
     return np.where(estimator.within(inputs, found), question.sign * found[aim], FAR)
 
 
@@ -212,14 +226,17 @@ def grid_objectives(
     """Return a function of positions among all plans -> sign * objective [plan, lane].
 
     A lane is a point of the machine axes. With ``bound=True`` the function returns the estimator's
-    lower bounds.
+    lower bounds, with ``names`` these results, [plan, lane, name].
     """
     lanes = tuple(len(axis) for axis in machine)
     each = objectives_of(question, group.ready, spread(group.inputs, machine), lanes)
 
-    def objectives(positions: np.ndarray, bound: bool = False) -> np.ndarray:
-        values = each(positions, bound, group.varied_at(positions))
-        return np.reshape(values, (len(positions), math.prod(lanes)))
+    def objectives(
+        positions: np.ndarray, bound: bool = False, names: Sequence[str] = ()
+    ) -> np.ndarray:
+        values = each(positions, bound, group.varied_at(positions), names)
+        shape = (len(positions), math.prod(lanes), *([len(names)] if names else ()))
+        return np.reshape(values, shape)
 
     return objectives
 

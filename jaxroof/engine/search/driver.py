@@ -13,7 +13,7 @@ from jaxroof.engine.grid.axes import replace_all
 from jaxroof.engine.grid.chunks import Progress
 from jaxroof.engine.grid.executor import JAX, NUMPY, executor_of
 from jaxroof.engine.grid.size import NUMBER, check_lists, check_search
-from jaxroof.engine.search import bounded, boxes, direct
+from jaxroof.engine.search import bounded, boxes, direct, swept
 from jaxroof.engine.search.candidates import plan_product
 from jaxroof.engine.search.one_machine import OneMachine, one_machine
 from jaxroof.engine.search.problem import (
@@ -161,12 +161,13 @@ def _way(
 ) -> Callable[[ProblemGroup], Iterator[MachineChunk]]:
     """Return a function that finds the best plans of a group, by the way that is fastest."""
     whose = question.estimator, question.recipe, question.inputs
-    if question.executor != JAX and bounded.is_worthwhile(question, groups):
+    if question.executor != JAX and not kind.swept and bounded.is_worthwhile(question, groups):
         return functools.partial(bounded.chunks_of_group, question, kind)
     most = most_by_numpy(question, kind)
     sized = question.estimator.sizing is not None
     if sized or executor_of(*whose, total, question.executor, most) == NUMPY:
-        return functools.partial(direct.chunks_of_group, question, kind)
+        way = swept if kind.swept else direct
+        return functools.partial(way.chunks_of_group, question, kind)
 
     def folds(group: ProblemGroup) -> Iterator[MachineChunk]:
         from jaxroof.engine.search import folded

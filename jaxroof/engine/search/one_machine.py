@@ -9,7 +9,7 @@ the next question about the same machine.
 import dataclasses
 import functools
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +27,7 @@ from jaxroof.engine.search.candidates import (
     read_paths,
     with_plans,
 )
+from jaxroof.engine.search.cells import frontier_of
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.direct import in_pieces, objectives_of
 from jaxroof.engine.search.plan_text import parse_plan
@@ -35,7 +36,6 @@ from jaxroof.errors import InputError, brief, refusal
 from jaxroof.estimator import FAR, TIE, Candidates
 from jaxroof.plan_lists import distinct_rows
 from jaxroof.structure import structure
-from jaxroof.units import size
 
 LEAST_PLANS = 1 << 15  # fewer are evaluated sooner than a bound is traced
 FEW = 256  # rows of the least bounds whose plans are evaluated first
@@ -79,18 +79,31 @@ class OneMachine:
         """Return what a plan may need."""
         return limit_of(self.question)
 
+    def columns(self, names: Sequence[str]) -> dict[str, np.ndarray]:
+        """Return some results of every plan, evaluated once."""
+        if new := [name for name in names if name not in self._columns]:
+            find = functools.partial(self._objectives, names=new)
+            every = in_pieces(find, np.arange(self.plans.size), len(new))
+            self._columns.update(zip(new, np.ascontiguousarray(every.T), strict=True))
+        return {name: self._columns[name] for name in names}
+
+    @functools.cached_property
+    def _columns(self) -> dict[str, np.ndarray]:
+        return {self.question.estimator.need: self.need}
+
+    def over_at(self, inputs: Any) -> dict[str, np.ndarray]:
+        """Return by how much each plan exceeds each limit at the bounds of some inputs."""
+        asked = dataclasses.replace(self.question, inputs=inputs)
+        estimator, found = asked.estimator, {asked.estimator.need: self.need - limit_of(asked)}
+        if others := estimator.limits[1:]:
+            results = self.columns([self.question.objective, *(other.result for other in others)])
+            found |= {o.result: results[o.result] - float(o.of(inputs)) for o in others}
+        return found
+
     @functools.cached_property
     def over(self) -> dict[str, np.ndarray]:
         """Return by how much each plan exceeds each limit: result -> excess."""
-        question, estimator = self.question, self.question.estimator
-        found = {estimator.need: self.need - self.limit}
-        if others := estimator.limits[1:]:
-            every = self.at(np.arange(self.plans.size))
-            asked = with_plans(estimator, question.inputs, every)
-            for name, bound in ((limit.result, limit.of(question.inputs)) for limit in others):
-                results = evaluate_points(estimator, question.recipe, asked, name)
-                found[name] = results[name] - bound
-        return found
+        return self.over_at(self.question.inputs)
 
     @functools.cached_property
     def held(self) -> np.ndarray:
@@ -186,29 +199,19 @@ class OneMachine:
         share = TIE if close is None else close(best)
         return self.distinct(self.within(value + share * abs(value))[0])
 
-    def beyond(self) -> dict[str, tuple[int, float]]:
+    def beyond(self, inputs: Any = None) -> dict[str, tuple[int, float]]:
         """Return how many plans each limit excludes, and by how much the nearest plan misses it.
 
         The nearest is one of those within the other limits; of all plans, where there are none.
+        Arguments: ``inputs`` that differ in bounds of limits alone, by default the question's.
         """
-        told = {}
-        for name, more in self.over.items():
-            others = [o <= 0.0 for other, o in self.over.items() if other != name]
+        told, over = {}, self.over if inputs is None else self.over_at(inputs)
+        for name, more in over.items():
+            others = [o <= 0.0 for other, o in over.items() if other != name]
             near = np.all(others, axis=0)
             missing = more[near] if np.any(near) else more
             told[name] = int((more > 0.0).sum()), max(float(missing.min()), 0.0)
         return told
-
-    @property
-    def why_none(self) -> str:
-        """Return in words how several limits keep every plan out; empty if there is one limit."""
-        about, said = field_metadata(self.question.report), []
-        for name, (count, missing) in self.beyond().items() if len(self.over) > 1 else ():
-            plans = "1 legal plan" if count == 1 else f"{count:,} legal plans"
-            near = f", the nearest misses it by {size(missing, about[name]['unit'])}"
-            words = about[name].get("words") or name.replace("_", " ")
-            said += [f"{words} excludes {plans}{near if missing else ''}"] * (count > 0)
-        return "; ".join(said)
 
     def missed(self, place: int) -> dict[str, float]:
         """Return by how much one plan misses the limits that it misses."""
@@ -225,7 +228,13 @@ class OneMachine:
     @functools.cached_property
     def _known(self) -> np.ndarray:
         """Return an array for the values of all plans, 0 where not evaluated."""
-        return np.zeros(self.plans.size)
+        others = [more for name, more in self.over.items() if name != self.question.estimator.need]
+        if not others:
+            return np.zeros(self.plans.size)
+        value = (
+            self.question.sign * self.columns([self.question.objective])[self.question.objective]
+        )
+        return np.where(np.all([more <= 0.0 for more in others], axis=0), value, FAR)
 
     @property
     def evaluated(self) -> int:
@@ -246,7 +255,7 @@ class OneMachine:
         order = np.argsort(self.need, kind="stable")
         if len(order) < LEAST_PLANS or not is_bounded(self.question):
             order = order[self.values(order) < FAR]
-            return order[stairs_of(self.need[order], self.values(order))]
+            return order[frontier_of(self.need[order], self.values(order))]
         bounds, number = self._bounds
         bound, value = bounds[number[order]], np.full(len(order), np.inf)
         lowest = np.minimum.accumulate(bound)
@@ -260,7 +269,21 @@ class OneMachine:
                 break
             known = new[np.argpartition(bound[new] / reached[new], STEPS)[:STEPS]]
         left = order[left][self.values(order[left]) < FAR]
-        return left[stairs_of(self.need[left], self.values(left))]
+        return left[frontier_of(self.need[left], self.values(left))]
+
+    def frontier(self, against: str) -> np.ndarray:
+        """Return the positions of the plans that are best at some bound of a result, that rising.
+
+        They are within every limit on other results. Of a tie the plan that needs less wins.
+        """
+        question, aim = self.question, self.question.objective
+        higher = field_metadata(question.report)[against].get("better") == "higher"
+        found, order = self.columns([aim, against]), np.argsort(self.need, kind="stable")
+        held = np.all(
+            [np.ones(len(order)), *(o <= 0.0 for n, o in self.over.items() if n != against)], 0
+        )
+        value = np.where(held, question.sign * found[aim], FAR)
+        return frontier_of(-found[against] if higher else found[against], value, order)
 
     def reports(self, positions: np.ndarray) -> xr.Dataset:
         """Return some of the plans with all their results, as a Dataset over ``plan``."""
@@ -361,25 +384,6 @@ def ranked(value: np.ndarray, need: np.ndarray, place: np.ndarray) -> np.ndarray
     return order[np.lexsort((place[order], need[order], tie))]
 
 
-def stairs_of(need: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """Return the positions of the points that win at some limit of the need, by increasing need.
-
-    Less is better for both arguments. Values within 1e-12 of the least are tied. Ties go to the
-    least need, then to the first position.
-
-    >>> stairs_of(np.array([3.0, 1.0, 2.0, 2.0]), np.array([5.0, 9.0, 9.0, 7.0]))
-    array([1, 3, 0])
-    """
-    order = np.lexsort((np.arange(len(need)), need))
-    if not len(order):
-        return order
-    least = np.minimum.accumulate(value[order])
-    last = np.append(np.diff(need[order]) > 0, True)  # the last of each run of equal needs
-    bound = least[last] + TIE * np.abs(least[last])
-    first = np.searchsorted(-least, -bound, side="left")  # first tie of the running minimum
-    return order[np.unique(first)]
-
-
 def reports(
     question: SearchProblem, plans: Mapping[str, np.ndarray], refused: Mapping[str, int]
 ) -> xr.Dataset:
@@ -453,14 +457,6 @@ def place_of(machine: OneMachine, own: str) -> Whole:
         **fields_of(machine, found.place),
         **filled_of(machine, found, found.place),
     }
-
-
-def limits_told(machine: OneMachine) -> dict[str, str]:
-    """Return attributes that say what each of several limits excludes, and why nothing fits."""
-    if len(machine.over) < 2:
-        return {}
-    why = {} if machine.held.any() else {"why_none": machine.why_none}
-    return {"beyond": json.dumps(machine.beyond()), **why}
 
 
 def missed_of(machine: OneMachine, place: int) -> Whole:

@@ -1,4 +1,4 @@
-"""The Pareto front of the objective against the need, as a staircase of plans."""
+"""The Pareto front of the objective against the need or another result, as a staircase."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
@@ -12,8 +12,9 @@ from jaxroof.engine.grid.dataset import dataset, provenance
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.one_machine import one_machine
 from jaxroof.engine.search.problem import SearchProblem, check_searches
-from jaxroof.errors import InputError
+from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator
+from jaxroof.structure import results
 
 LEGAL = "Plans that every rule of the split allows"
 
@@ -26,6 +27,7 @@ def pareto(
     axes: AxisValues | None = None,
     where: str | Iterable[str | Constraint] = (),
     objective: str | None = None,
+    against: str | None = None,
     settings: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> xr.Dataset:
@@ -33,8 +35,9 @@ def pareto(
 
     A step is a legal plan, whether or not it fits the machine, such that no other legal plan needs
     no more and has an objective at least as good. The steps are the plans that a search returns as
-    the limit varies. Ties within 1e-12 go to the plan that needs less, then to the plan with the
-    smaller tuple of fields, as in ``search``.
+    the limit varies. With ``against`` that result stands in the place of the need, and the steps
+    are within every limit on other results. Ties within 1e-12 go to the plan that needs less, then
+    to the plan with the smaller tuple of fields, as in ``search``.
 
     Arguments: as in ``search``; each point of ``axes`` has its own staircase.
     Returns: a Dataset over ``step_number``, the concatenated staircases of all points, with a
@@ -51,12 +54,13 @@ def pareto(
         objective=objective,
         settings={**(settings or {}), **more},
     )
-    if not estimator.need:
+    if not estimator.need and against is None:
         raise InputError(f"{estimator.name or 'estimator'}: its plans need nothing; use search")
+    swept = _swept(asked[0], against)
     labels = dataset({}, every, asked[0].inputs, {}, {}).coords
     pieces = []
     for index, values in points(every):
-        stairs = _staircase(asked[0], values)
+        stairs = _staircase(asked[0], values, swept)
         at = {axis.name: place for axis, place in zip(every, index, strict=True)}
         size, here = stairs.sizes["step_number"], {}
         for name, one in labels.items():
@@ -69,15 +73,31 @@ def pareto(
         asked[0].inputs,
         asked[0].recipe,
         every,
-        question="pareto",
+        question="pareto" if swept == estimator.need else "frontier",
         objective=asked[0].objective,
         need=estimator.need,
+        against=swept,
         where=[str(c) for c in asked[0].where],
     )
     return joined
 
 
-def _staircase(question: SearchProblem, values: Mapping[str, Any]) -> xr.Dataset:
+def _swept(question: SearchProblem, against: str | None) -> str:
+    """Return the result that the objective is set against: the need, unless another is asked for.
+
+    Raises: InputError for an unknown result, or the objective.
+    """
+    known = [n for n, value in results(question.report).items() if value.dtype != bool]
+    known.remove(question.objective)
+    name = question.estimator.need if against is None else against
+    if name == question.objective:
+        raise refusal("against", f"{name} is the objective; expected one of {', '.join(known)}")
+    if name not in known:
+        raise unknown("against", name, "result", known)
+    return name
+
+
+def _staircase(question: SearchProblem, values: Mapping[str, Any], swept: str) -> xr.Dataset:
     """Return the staircase at one point of the axes."""
     estimator, choices = question.estimator, vars(question.recipe) if question.recipe else {}
     chosen = {path: value for path, value in values.items() if path in choices}
@@ -85,7 +105,8 @@ def _staircase(question: SearchProblem, values: Mapping[str, Any]) -> xr.Dataset
     moved = {path: value for path, value in values.items() if path not in chosen}
     inputs = replace_all(question.inputs, moved)
     machine = one_machine(dataclasses.replace(question, inputs=inputs, recipe=recipe, axes=()))
-    stairs = machine.reports(machine.staircase()).rename(plan="step_number")
+    steps = machine.staircase() if swept == estimator.need else machine.frontier(swept)
+    stairs = machine.reports(steps).rename(plan="step_number")
     found = stairs[[n for n in stairs.data_vars if stairs[n].dtype != bool]]
     about = {"units": "1", "long_name": "Whether the machine holds the plan"}
     found["fits"] = stairs["feasible"].astype(bool).assign_attrs(about)
@@ -95,6 +116,9 @@ def _staircase(question: SearchProblem, values: Mapping[str, Any]) -> xr.Dataset
     if estimator.limit is not None:
         about = {**stairs[estimator.need].attrs, "long_name": "What a plan may need on the machine"}
         whole = {f"{estimator.need}_limit": (machine.limit, about), **whole}
+    for limit in estimator.limits[1:]:
+        about = {**stairs[limit.result].attrs, "long_name": f"Limit of {limit.result}"}
+        whole[f"{limit.result}_limit"] = float(limit.of(inputs)), about
     for name, (value, about) in whole.items():
         found[name] = ("step_number", np.full(found.sizes["step_number"], value), about)
     return found

@@ -22,7 +22,13 @@ from jaxroof.engine.search.one_machine import (
     one_machine,
     standing,
 )
-from jaxroof.engine.search.problem import SearchProblem, check_searches, fit_flags
+from jaxroof.engine.search.problem import (
+    SearchProblem,
+    axis_roles,
+    check_searches,
+    fit_flags,
+)
+from jaxroof.engine.search.several_limits import relaxed_limits
 from jaxroof.errors import refusal
 from jaxroof.estimator import Estimator
 
@@ -59,7 +65,8 @@ def search(
     necessarily the fastest placement.
     Returns: a Dataset over the axes (and ``rank`` if top > 1) of the winners' plan fields and
     results, ``plans_legal``, ``plans_feasible``, the least need and how far it exceeds the limit.
-    Without axes, ``plans_alike`` plans are too close to the best to tell apart.
+    Without axes, ``plans_alike`` plans are too close to the best to tell apart, and along ``limit``
+    stands what each of several limits keeps out, and the best where it alone is relaxed by 10 %.
     Where no plan fits, ``feasible`` is false, ``reason`` says why, floats are NaN and whole numbers
     are -1. Where none is legal and there are no axes, the attribute ``none_legal`` says which rules
     refuse them and on which near numbers of accelerators one is, as the command does.
@@ -81,9 +88,11 @@ def search(
         raise refusal("own", "a plan of yours, beside axes; expected it of one machine")
     found = best_of_each(asked, progress)
     data, machine = search_dataset(every, found), found[0][1].machine
-    if every or (machine is None and own is None):
+    several = len(asked[0].estimator.limits) > 1
+    if every or (machine is None and own is None and not several):
         return data
     machine = one_machine(asked[0]) if machine is None else machine
+    data = data.assign(relaxed_limits(machine).data_vars)
     best = data.isel(rank=0) if "rank" in data.dims else data
     return data.assign(as_variables(standing(machine, best, own)))
 
@@ -182,8 +191,14 @@ def _columns(
     reason = np.where(columns["plans_feasible"][1] > 0, 0, np.where(found.legal > 0, 1, 2))
     others = [limit.result for limit in estimator.limits[1:]]
     misses = {name: np.where(found.legal > 0, 0.0, np.nan) for name in others}
+    machines: dict[tuple[int, ...], OneMachine] = {}
+    swept = axis_roles(question).swept if others else {}
     for index in map(tuple, np.argwhere(~held[..., 0] & (found.legal > 0)) if others else ()):
-        told = _at(question, index).beyond()
+        inputs = _inputs_at(question, index)
+        here = tuple(0 if d in swept else at for d, at in enumerate(index))  # of equal results
+        if here not in machines:
+            machines[here] = one_machine(dataclasses.replace(question, inputs=inputs, axes=()))
+        told = machines[here].beyond(inputs)
         if missing[index] == 0.0:  # some plans fit the first limit
             reason[index] = 3 + others.index(max(others, key=lambda name: told[name][0]))
         for name, column in misses.items():
@@ -194,15 +209,14 @@ def _columns(
     return columns
 
 
-def _at(question: SearchProblem, index: tuple[int, ...]) -> OneMachine:
-    """Return the plans of one point of the grid."""
+def _inputs_at(question: SearchProblem, index: tuple[int, ...]) -> Any:
+    """Return the inputs of one point of the grid."""
     here = {
         path: column[at]
         for axis, at in zip(question.axes, index, strict=True)
         for path, column in axis.columns.items()
     }
-    inputs = replace_all(question.inputs, here)
-    return one_machine(dataclasses.replace(question, inputs=inputs, axes=()))
+    return replace_all(question.inputs, here)
 
 
 def winning_inputs(question: SearchProblem, found: SearchResult) -> Any:

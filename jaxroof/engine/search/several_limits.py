@@ -1,0 +1,71 @@
+"""What each of several limits of one machine keeps out, and what relaxing it alone would give."""
+
+import json
+
+import numpy as np
+import xarray as xr
+
+from jaxroof.engine.grid.dataset import attributes, field_metadata
+from jaxroof.engine.search.one_machine import OneMachine
+from jaxroof.estimator import FAR
+from jaxroof.units import size
+
+RELAXED = 0.1  # share of its bound by which a limit is relaxed
+
+
+def why_none(machine: OneMachine) -> str:
+    """Return in words how several limits keep every plan out; empty if there is one limit."""
+    about, said = field_metadata(machine.question.report), []
+    for name, (count, missing) in machine.beyond().items() if len(machine.over) > 1 else ():
+        plans = "1 legal plan" if count == 1 else f"{count:,} legal plans"
+        near = f", the nearest misses it by {size(missing, about[name]['unit'])}"
+        words = about[name].get("words") or name.replace("_", " ")
+        said += [f"{words} excludes {plans}{near if missing else ''}"] * (count > 0)
+    return "; ".join(said)
+
+
+def limits_told(machine: OneMachine) -> dict[str, str]:
+    """Return attributes that say what each of several limits excludes, and why nothing fits."""
+    if len(machine.over) < 2:
+        return {}
+    why = {} if machine.held.any() else {"why_none": why_none(machine)}
+    return {"beyond": json.dumps(machine.beyond()), **why}
+
+
+def relaxed_limits(machine: OneMachine, share: float = RELAXED) -> xr.Dataset:
+    """Return what each of several limits keeps out, and the best plan where it alone is relaxed.
+
+    relaxed = least objective of the plans with result <= bound + share |bound|, within the others
+
+    Every number is read from results that were evaluated once.
+    Returns: a Dataset over ``limit``, the results that are limited: the bound, how many plans
+    exceed it, by how much the nearest of the plans within the others does (NaN without a plan), and
+    the best objective where it is relaxed (NaN where nothing is within, or where a limit cannot be
+    relaxed). Empty for an estimator with one limit.
+    """
+    question, names = machine.question, list(machine.over)
+    limits = question.estimator.limits
+    if len(names) < 2 or not machine.plans.size:
+        return xr.Dataset()
+    aim, about = question.objective, field_metadata(question.report)
+    value = question.sign * machine.columns([aim])[aim]
+    bounds = [machine.limit, *(float(limit.of(question.inputs)) for limit in limits[1:])]
+    best = np.full(len(names), np.nan)
+    for place, (limit, bound) in enumerate(zip(limits, bounds, strict=True)):
+        more = machine.over[limit.result]
+        held = [o <= 0.0 for name, o in machine.over.items() if name != limit.result]
+        near = np.all(held, axis=0) & (more <= share * abs(bound))
+        least = np.min(value, where=near, initial=FAR)
+        best[place] = question.sign * least if limit.relax and least < FAR else np.nan
+    beyond = [machine.beyond()[name] for name in names]
+    said = f"Best where this limit alone is relaxed by {100.0 * share:g} %"
+    units = xr.Variable("limit", [about[name]["unit"] for name in names])
+    return xr.Dataset(
+        {
+            "limit_bound": ("limit", bounds, {"long_name": "What the result may be"}),
+            "limit_excludes": ("limit", [n for n, _ in beyond], {"long_name": "Plans beyond it"}),
+            "limit_missing": ("limit", [m for _, m in beyond], {"long_name": "By the nearest"}),
+            "limit_relaxed": ("limit", best, {**attributes(about[aim]), "long_name": said}),
+        },
+        {"limit": names, "limit_units": units},
+    )
