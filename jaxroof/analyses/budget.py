@@ -13,8 +13,7 @@ from jaxroof.analyses.training_plans import Progress, Rules, plans_asked, plans_
 from jaxroof.catalog import lookup
 from jaxroof.engine.sensitivity.elasticities import elasticities
 from jaxroof.errors import refusal, unknown
-from jaxroof.estimators import TORUS, on_system
-from jaxroof.estimators.training.inputs import TrainingPlan
+from jaxroof.estimators import on_system
 from jaxroof.estimators.training.step import training
 from jaxroof.estimators.whole_run.operation import Operation
 from jaxroof.estimators.whole_run.run import plain_restart
@@ -81,7 +80,7 @@ def budget(
         check_known(name, {**(settings or {}), **own}, AIMS[minimise], site_power)
         given = {"model": model, "system": name, "global_batch": global_batch, **(settings or {})}
         given |= {"training_tokens": tokens, "operation": Operation(), **own}
-        asked[name] = plans_asked(training, given, where)
+        asked[name] = plans_asked(on_system(training, name), given, where)
     every = [(name, size) for name in systems for size in sizes]
     for place, (name, size) in enumerate(every):
         machine = plans_on(asked[name], size)
@@ -97,6 +96,8 @@ def budget(
     if not found:
         told = "; ".join(f"{name}: {why}" for name, why in without.items())
         raise refusal("gpus", f"{told}; expected other numbers of accelerators")
+    roles = {str(row.system.values): row.attrs["roles"] for row in found}  # of GPUs and of TPUs
+    counts = {n for row in found for n, values in row.data_vars.items() if values.dtype.kind == "i"}
     data = xr.concat(
         found,
         "choice",
@@ -104,9 +105,11 @@ def budget(
         coords="minimal",
         compat="override",
         combine_attrs="override",
+        fill_value=dict.fromkeys(counts, -1),
     )
     attrs: dict[str, Any] = {"question": "budget", "model": model, "minimise": minimise}
     attrs |= {"title": f"{model}: which accelerators, and how many", "without": json.dumps(without)}
+    attrs |= {"roles_of": json.dumps(roles)} if len({*roles.values()}) > 1 else {}
     attrs |= {} if known else {"tokens": "unknown"}
     attrs |= {} if deadline is None else {"deadline_days": deadline / DAY}
     attrs |= {} if site_power is None else {"site_power": float(site_power)}
@@ -130,9 +133,6 @@ def _check(
     for name in by_system:
         if name not in systems:
             raise unknown("operation", name, "system of the question", systems)
-    for name in systems:
-        if on_system(training, name).name == TORUS:
-            raise refusal("system", f"{name}: a torus of TPUs; the whole run is of GPUs so far")
     if deadline is not None and deadline < HOUR:
         raise refusal("deadline", f"{deadline:g} s; expected an hour at least, such as '80 days'")
 
@@ -196,14 +196,13 @@ def _chosen(data: xr.Dataset) -> xr.Dataset:
 
 def _levers(asked: Any, best: xr.Dataset, minimise: str) -> dict[str, float]:
     """Return how much 1 % more of each field of the operation moves what is minimised [%]."""
-    plan = TrainingPlan(**{name: np.float64(best[name]) for name in training.plan_fields})
+    of = asked.estimator
+    plan = of.plan(**{name: np.float64(best[name]) for name in of.plan_fields})
     inputs = dataclasses.replace(asked.inputs, plan=plan, gpus=np.float64(best.gpus))
     op = inputs.operation
     op = dataclasses.replace(op, restart=plain_restart(op, inputs.gpus))
     inputs = dataclasses.replace(inputs, operation=op)
     paths = [f"operation.{name}" for name in LEVERS if np.any(getattr(op, name))]
-    found = elasticities(
-        training, inputs, asked.recipe, parameters=paths, of=AIMS[minimise]
-    ).elasticity
+    found = elasticities(of, inputs, asked.recipe, parameters=paths, of=AIMS[minimise]).elasticity
     values = dict(zip(found.parameter.values.tolist(), found.values.ravel().tolist(), strict=True))
     return dict(sorted(values.items(), key=lambda one: -abs(one[1])))

@@ -88,7 +88,7 @@ class PlansQuestion:
                 else "model.training_tokens"
             )
             chosen.setdefault(path, self.tokens)
-            if self.of is training:  # then the whole run is asked too
+            if self.of.name in (training.name, TORUS):  # then the whole run is asked too
                 chosen.setdefault("operation", Operation())
         for name in {*self.of.plan_fields, *self.of.short_names} & {*chosen}:
             raise refusal("--set", f"{name}: a field of the plan; constrain it with --where")

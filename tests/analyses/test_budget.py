@@ -11,6 +11,8 @@ from jaxroof.analyses.budget import broken
 from jaxroof.config.budget_file import run_budget
 from jaxroof.errors import InputError
 from jaxroof.estimators.whole_run.report import LOW, MEDIAN
+from jaxroof.io import formats
+from jaxroof.io.stored_format import checksums
 from jaxroof.units import days
 from jaxroof.views.answers import answer, headline
 from jaxroof.views.text.budget import _above
@@ -106,6 +108,21 @@ def test_each_number_has_the_plan_of_a_search(free: Any):
         assert float(row[name]) == pytest.approx(float(found[name]), rel=1e-12)
 
 
+def test_machines_of_gpus_and_of_tpus_stand_side_by_side(tmp_path: Path):
+    asked: dict[str, Any] = {"model": "llama3-8b", "gpus": 64, "global_batch": 512}
+    asked |= {"operation": {"rent": "2 $/h"}}
+    data = jr.budget(**asked, system=["h100-nvs8", "tpu-v5p"], where="tensor=1,context=1")
+    for place, name in enumerate(("h100-nvs8", "tpu-v5p")):
+        alone = jr.budget(**asked, system=name, where="tensor=1,context=1")
+        for result in ("wall_days", "cost", "goodput"):
+            assert float(data[result][place]) == float(alone[result][0])
+    said = words(data)
+    assert "Plan: dp" in said
+    assert "64 tpu-v5p: " in said
+    formats.write(data, tmp_path / "both.nc")
+    assert checksums(formats.read(tmp_path / "both.nc")) == checksums(data)
+
+
 def test_a_file_asks_the_same(tmp_path: Path):
     path = tmp_path / "own.toml"
     path.write_text(FILE)
@@ -121,7 +138,6 @@ def test_a_file_asks_the_same(tmp_path: Path):
     ("changes", "said"),
     [
         ({"operation": {}, "by_system": {}}, "operation.rent: not given of h100-nvs8"),
-        ({"system": "tpu-v5p", "by_system": {}}, "a torus of TPUs"),
         ({"minimise": "money"}, "minimise: money: no such aim"),
         ({"by_system": {"gb200": {}}}, "operation: gb200: no such system of the question"),
         ({"operation": {"rents": 1.0}}, "operation.rents: no such field of Operation"),

@@ -10,6 +10,7 @@ from jaxroof.catalog.system import System
 from jaxroof.catalog.tpu import TpuChip
 from jaxroof.errors import refusal
 from jaxroof.estimators.tpu_training.slices import AXES, SHAPES, shape_word
+from jaxroof.estimators.whole_run.operation import Operated
 from jaxroof.limits import BOUNDS
 from jaxroof.records import Number, quantity, record, with_named_absences
 
@@ -126,7 +127,7 @@ class MaxText:
 
 
 @record
-class TpuInputs:
+class TpuInputs(Operated):
     """A training step under MaxText: model, machine, chips, batch, software and plan.
 
     ``gpus`` is the number of chips; a chip may be two devices, which the plan's degrees count.
@@ -136,9 +137,6 @@ class TpuInputs:
     system: System
     gpus: Number | None = quantity("1", "Chips to split over.", whole=True, default=None)
     global_batch: Number = quantity("sequence", "Sequences of one optimizer step.", whole=True)
-    training_tokens: Number | None = quantity(
-        "token", "Tokens of the whole training, where not those of the model's.", default=None
-    )
     software: MaxText = MaxText()
     plan: TpuPlan | None = None
 

@@ -3,6 +3,7 @@
 from jaxroof.estimators.legality import Flag, with_verdicts
 from jaxroof.estimators.tpu_training.legality import RULES
 from jaxroof.estimators.training.interval import WORDS as REGIME_WORDS
+from jaxroof.estimators.whole_run.report import RunReport
 from jaxroof.records import Number, quantity, record
 
 FITS = ("does_not_fit", "may_fit", "fits")  # the verdict on memory
@@ -89,3 +90,8 @@ class TpuReport(TpuLegality):
     time_update: Number = _time("Update of the parameters.", "update", "the update of parameters")
     memory_fits: Flag = quantity("1", "The least memory is at most the usable capacity.")
     feasible: Flag = quantity("1", "Every verdict holds.")
+
+
+@record
+class WholeTpuReport(RunReport, TpuReport):
+    """The same, and what the whole run takes, where it is said how that is operated."""

@@ -17,11 +17,11 @@ from jaxroof.estimators.tpu_training.inputs import TpuInputs, TpuPlan, chip_of, 
 from jaxroof.estimators.tpu_training.layer import Work, work
 from jaxroof.estimators.tpu_training.legality import RULES
 from jaxroof.estimators.tpu_training.plans import close, plans, reasons, why_not
-from jaxroof.estimators.tpu_training.report import TpuReport
+from jaxroof.estimators.tpu_training.report import TpuReport, WholeTpuReport
 from jaxroof.estimators.tpu_training.slices import Ways, sides, ways
 from jaxroof.estimators.tpu_training.step_time import StepTime, memory, step_time
 from jaxroof.estimators.training.interval import MAXTEXT, half_width
-from jaxroof.estimators.training.model_size import token_flops
+from jaxroof.estimators.training.model_size import size, token_flops
 from jaxroof.estimators.training.recipe import Recipe
 from jaxroof.formulas.arithmetic import exp, where
 from jaxroof.records import Number, value_or
@@ -79,7 +79,7 @@ def step(inputs: TpuInputs, recipe: Recipe, *, work: Work, links: Ways) -> TpuRe
     flops = token_flops(model, recipe)["flops_megatron_causal"]
     whole = value_or(inputs.training_tokens, model.training_tokens)
     surely = where(held.high < FITTING * limit, 2.0, 1.0)
-    return TpuReport(
+    found = TpuReport(
         step_time=total,
         step_time_low=total * exp(-half),
         step_time_high=total * exp(half),
@@ -96,6 +96,16 @@ def step(inputs: TpuInputs, recipe: Recipe, *, work: Work, links: Ways) -> TpuRe
         **times(time, plan.microbatches * model.layers, plan.microbatches),
         **verdicts([rule.name for rule in RULES], RULES, inputs, memory_fits=held.low <= limit),
     )
+    if inputs.operation is None:
+        return found
+    from jaxroof.estimators.whole_run.run import with_run  # not above: few ask
+
+    parameters = size(model, recipe)["parameters"]
+    shares = found.time_gather + found.time_slices + found.time_data  # of weights and gradients
+    run: TpuReport = with_run(
+        WholeTpuReport, found, inputs, whole, chips_of(inputs), parameters, data=shares
+    )
+    return run
 
 
 def times(time: StepTime, layers: Number, passes: Number) -> dict[str, Number]:

@@ -23,7 +23,7 @@ from jaxroof.estimators.training.recipe import (
     TrainingRecipe,
     exchange_of,
 )
-from jaxroof.estimators.whole_run.operation import Operation
+from jaxroof.estimators.whole_run.operation import Operated
 from jaxroof.formulas import schedule
 from jaxroof.formulas.arithmetic import where
 from jaxroof.limits import BOUNDS
@@ -285,7 +285,7 @@ class StageInputs:
 
 
 @record
-class TrainingInputs(StageInputs):
+class TrainingInputs(Operated, StageInputs):
     """A training step: model, machine with its chip, cluster, batch, plan and software.
 
     ``gpus`` is the number of accelerators for a search; a given plan uses the product of its
@@ -293,12 +293,8 @@ class TrainingInputs(StageInputs):
     of the machine; a system that is given by name has that of its catalogue entry.
     """
 
-    training_tokens: Number | None = quantity(
-        "token", "Tokens of the whole training, where not those of the model's.", default=None
-    )
     software: Framework = Framework()
     shared: SharedConstants = SharedConstants()
-    operation: Operation | None = None
 
 
 _PARTS = {"states": StateSizes, "activations": Activations, "buffers": Buffers}

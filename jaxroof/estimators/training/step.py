@@ -172,25 +172,13 @@ def step(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerParts) -
         **times(asked, time),
         **verdicts(asked, recipe, memory_fits=fits),
     )
-    return found if inputs.operation is None else whole_run(inputs, recipe, found, whole, gpus)
+    if inputs.operation is None:
+        return found
+    from jaxroof.estimators.whole_run.run import with_run  # not above: few ask
 
-
-def whole_run(
-    inputs: TrainingInputs,
-    recipe: TrainingRecipe,
-    report: TrainingReport,
-    tokens: Number,
-    gpus: Number,
-) -> WholeTrainingReport:
-    """Return a report with what the whole run takes, as the inputs say that it is operated."""
-    from jaxroof.estimators.whole_run.run import BUSY, WAITING, Run, run_results
-
-    assert inputs.operation is not None
-    parts = {name: getattr(report, f"time_{name}") for name in (*BUSY, *WAITING)}
     parameters = size(inputs.model, recipe)["parameters"]
-    run = Run(tokens, inputs.global_batch, inputs.model.sequence, gpus, parameters, parts)
-    more = run_results(run, inputs.operation, inputs.system)
-    return WholeTrainingReport(**vars(report), **more)
+    run: TrainingReport = with_run(WholeTrainingReport, found, inputs, whole, gpus, parameters)
+    return run
 
 
 def time_alone(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerParts) -> Number:

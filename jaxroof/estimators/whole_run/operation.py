@@ -131,5 +131,15 @@ class Operation:
     life: Number = _seconds("Time over which it is written off.", 5.0 * 365.25 * DAY, zero=False)
 
 
+@record
+class Operated:
+    """A training step of which the whole run may be asked."""
+
+    training_tokens: Number | None = quantity(
+        "token", "Tokens of the whole training, where not those of the model's.", default=None
+    )
+    operation: Operation | None = None
+
+
 _EVERY = [*units(Operation)]
 FOR_FILES = frozenset(_EVERY[_EVERY.index("grid") + 1 :])  # fields that few people give

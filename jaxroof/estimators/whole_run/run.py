@@ -264,6 +264,24 @@ def run_results(run: Run, op: Operation, machine: System) -> dict[str, Any]:
     return {name: value for name, value in found.items() if name in RunReport.__dataclass_fields__}
 
 
+def with_run(
+    kind: Any,
+    report: Any,
+    inputs: Any,
+    tokens: Number,
+    gpus: Number,
+    parameters: Number,
+    **more: Any,
+) -> Any:
+    """Return a step's report with what its whole run takes, as a record of ``kind``.
+
+    ``more`` are parts of the step that its report has under other names, or has not.
+    """
+    parts = {n: more.get(n, getattr(report, f"time_{n}", 0.0)) for n in (*BUSY, *WAITING)}
+    run = Run(tokens, inputs.global_batch, inputs.model.sequence, gpus, parameters, parts)
+    return kind(**vars(report), **run_results(run, inputs.operation, inputs.system))
+
+
 # ---- The estimator ------------------------------------------------------------------------------
 
 

@@ -178,7 +178,9 @@ def table(data: xr.Dataset) -> PlainTable:
 
 
 def _row(data: xr.Dataset, place: int) -> xr.Dataset:
-    return data.isel(choice=place)
+    row = data.isel(choice=place)
+    roles = json.loads(data.attrs.get("roles_of", "{}"))
+    return row.assign_attrs(roles=roles.get(str(row.system.values), data.attrs.get("roles", "{}")))
 
 
 def _name(row: xr.Dataset) -> str:

@@ -172,6 +172,26 @@ def test_an_operation_moves_no_plan_and_adds_results():
     assert float(told.wall_days_low) < float(told.wall_days_high)
 
 
+def test_a_run_on_a_torus_is_that_of_its_step_by_hand():
+    asked: dict[str, Any] = {"model": "llama3-8b", "system": "tpu-v4", "gpus": 64}
+    asked |= {"global_batch": 512, "settings": {"operation.rent": "2 $/h"}}
+    told = jr.search("tpu_training", **asked)
+    parts = {n: float(told[f"time_{n}"]) for n in ("compute", "memory", "recompute", "tensor")}
+    parts["data"] = sum(float(told[f"time_{n}"]) for n in ("data", "gather", "slices"))
+    model = jr.evaluate("model_size", model="llama3-8b")
+    run = jr.evaluate(
+        "whole_run", system="tpu-v4", tokens=15e12, batch=512, sequence=8192, gpus=64,
+        parameters=float(model.parameters), time_update=float(told.time_update),
+        **{f"time_{n}": value for n, value in parts.items()}, **asked["settings"],
+    )  # fmt: skip
+    for name in ("wall_days", "cost", "energy", "goodput"):
+        assert float(told[name]) == pytest.approx(float(run[name]), rel=1e-12), name
+    assert sum(float(told[n]) for n in told if told[n].attrs.get("part_of") == "wall_time") == (
+        pytest.approx(float(told.wall_time), rel=1e-12)
+    )
+    assert "wall_days" not in jr.search("tpu_training", **{**asked, "settings": {}})
+
+
 def test_plans_rank_by_days_as_by_steps_and_are_searched_by_cost():
     given = {"settings": {"operation.rent": "2 $/h"}, "top": 5}
     for objective in ("wall_days", "cost", "energy"):
@@ -200,6 +220,9 @@ def test_a_search_says_what_the_run_takes_with_its_stops(jaxroof: Any):
     said = jaxroof(f"{line} --set operation.rent='2 $/h' --objective energy").words
     assert "GWh: save every" in said
     assert jaxroof(f"{line} --objective cost").code == 2
+    torus = "search --model llama3-8b --system tpu-v5p --gpus 64 --batch 512 --where tp=1"
+    assert "With its stops" not in jaxroof(torus).words
+    assert "With its stops it takes" in jaxroof(f"{torus} --tokens 1T").words
 
 
 def test_compare_says_the_cheapest_beside_the_soonest(jaxroof: Any):
