@@ -149,4 +149,18 @@ class ServingInputs:
         default=None,
     )  # fmt: skip
     rent: Number | None = quantity("USD/s", "Rent of one accelerator.", default=None)
-    plan: Split | None = None
+    plan: ServingPlan | None = None
+
+
+@record
+class PrefillInputs(ServingInputs):
+    """A pool of a model on a machine that takes prompts."""
+
+    plan: PrefillPlan | None = None  # type: ignore[assignment]
+
+
+@record
+class DecodeInputs(ServingInputs):
+    """A pool of a model on a machine that decodes."""
+
+    plan: DecodePlan | None = None  # type: ignore[assignment]

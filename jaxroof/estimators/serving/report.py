@@ -58,6 +58,10 @@ class Costs:
         "1", "Kind of server whose measured errors the intervals have.", flags=WORDS
     )
     load_gpus: Number = quantity("1", "Accelerators that the load asked takes; 0 without a load.")
+    energy: Number = quantity(
+        "J", "Energy of a request; 0 where no power of the accelerator is known."
+    )
+    cost: Number = quantity("USD", "Rent of a request; 0 without a rent.")
 
 
 @record
@@ -92,6 +96,7 @@ class ServingReport(ServingLegality, Decoding):
     ttft: Number = quantity("s", "Time to the first token, the mean.", headline=True, words="TTFT")
     ttft_low: Number = quantity("s", "The lower end: 10 % of measured servers take less.")
     ttft_high: Number = quantity("s", "The upper end: 10 % of measured servers take longer.")
+    start: Number = quantity("s", "Before and after the prompt's own steps.", part_of="ttft")
     service: Number = quantity("s", "Steps of a prompt's own.", part_of="ttft")
     wait: Number = quantity("s", "Wait for prompts before it, the mean.", part_of="ttft")
     latency: Number = quantity("s", "Time of a whole answer.")
@@ -118,6 +123,7 @@ class PrefillReport(PrefillLegality, Costs):
     ttft: Number = quantity("s", "Time to the first token, the mean.", headline=True, words="TTFT")
     ttft_low: Number = quantity("s", "The lower end: 10 % of measured servers take less.")
     ttft_high: Number = quantity("s", "The upper end: 10 % of measured servers take longer.")
+    start: Number = quantity("s", "Before and after the prompt's own steps.", part_of="ttft")
     service: Number = quantity("s", "Steps of a prompt's own.", part_of="ttft")
     wait: Number = quantity("s", "Wait for prompts before it, the mean.", part_of="ttft")
     transfer: Number = quantity("s", "Handing the cache over.", part_of="ttft")
