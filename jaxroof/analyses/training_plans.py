@@ -29,7 +29,7 @@ from jaxroof.engine.search.one_machine import (
     standing,
 )
 from jaxroof.engine.search.problem import SearchProblem, check_search
-from jaxroof.engine.search.several_limits import limits_told, why_none
+from jaxroof.engine.search.several_limits import limits_told
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import TORUS, on_system
@@ -171,7 +171,7 @@ def fastest_of(asked: SearchProblem, gpus: Any, top: int = 1, own: str | None = 
     if not machine.plans.size:
         raise NoLegalPlan(none_legal(machine.question, machine.refused))
     if not len(machine.fitting):
-        why = f": {told}" if (told := why_none(machine)) else ""
+        why = f": {told}" if (told := machine.why_none) else ""
         least = "search --objective memory" if asked.estimator.name == TORUS else "fit"
         raise NoPlanFits(
             f"plan: none of {machine.plans.size:,} legal ones fits on {int(gpus):,} accelerators"

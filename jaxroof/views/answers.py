@@ -28,6 +28,7 @@ MODULES = {  # the attribute ``question`` of a Dataset, and the module of its an
     "budget": "budget",
     "compare": "compare",
     "pareto": "pareto",
+    "against": "against",
     "uncertain": "uncertain",
     "layers": "layers",
     "stages": "stages",

@@ -549,3 +549,12 @@ def test_a_number_format_is_that_of_each_chip(first, jaxroof, tmp_path):
         found = both.sel(system=name)
         assert float(found.step_time) == pytest.approx(float(alone.step_time[0]), rel=1e-12)
         assert float(found.memory) == pytest.approx(float(alone.memory[0]), rel=1e-12)
+
+
+def test_pareto_against_another_result_says_both_ends(jaxroof, tmp_path):
+    said = jaxroof(f"pareto {SMALL} --against time_bubble -o {tmp_path / 'b.png'}").out
+    assert said.startswith("gpt3")
+    assert "at some bound of" in said
+    wrong = jaxroof(f"pareto {SMALL} --against tpto")
+    assert wrong.code == 2
+    assert "against: tpto: no such result" in wrong.err

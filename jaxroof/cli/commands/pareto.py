@@ -28,9 +28,14 @@ Examples:
     "--gain", default="1%", show_default=True, metavar="P", type=types.SHARE,
     help="Speed that a stair must add.",
 )  # fmt: skip
+@click.option(
+    "--against", metavar="RESULT", help="Set it against this result instead of the memory."
+)
 @shared("gpus", "batch", "sequence", "where", "margin", "set", "output", "json")
 @shared("quiet", "verbose", "format", "split")
-def command(days: float | None, gain: float, output: str | None, **options: Any) -> int:
+def command(
+    days: float | None, gain: float, against: str | None, output: str | None, **options: Any
+) -> int:
     """Print what more memory buys: the staircase of step time against memory."""
     import json
 
@@ -44,12 +49,13 @@ def command(days: float | None, gain: float, output: str | None, **options: Any)
     deliver.check_output(output)
     given: Any = {"axes": {"gpus": asked.gpus}, "where": asked.rules, "settings": asked.settings}
     with working("finding the fastest plan at every amount of memory"):
-        data = pareto(asked.of, None, **given)
+        data = pareto(asked.of, None, against=against, **given)
     if not data.sizes["step_number"]:
         check_legal(asked.of, None, **given)
     data.attrs |= {"title": f"{asked.words}: what more memory buys", "gain": str(gain)}
     data.attrs |= {"sizes": json.dumps(asked.gpus)}
     data.attrs |= {} if days is None else {"most_days": str(days)}
+    data.attrs |= {} if against is None else {"title": asked.words}
     deliver.deliver(data, output)
     fits = data.fits if days is None else data.training_days <= days
     return 0 if bool(fits.any()) else 1

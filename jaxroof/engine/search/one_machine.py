@@ -36,6 +36,7 @@ from jaxroof.errors import InputError, brief, refusal
 from jaxroof.estimator import FAR, TIE, Candidates
 from jaxroof.plan_lists import distinct_rows
 from jaxroof.structure import structure
+from jaxroof.units import size
 
 LEAST_PLANS = 1 << 15  # fewer are evaluated sooner than a bound is traced
 FEW = 256  # rows of the least bounds whose plans are evaluated first
@@ -213,9 +214,16 @@ class OneMachine:
             told[name] = int((more > 0.0).sum()), max(float(missing.min()), 0.0)
         return told
 
-    def missed(self, place: int) -> dict[str, float]:
-        """Return by how much one plan misses the limits that it misses."""
-        return {name: float(o[place]) for name, o in self.over.items() if o[place] > 0.0}
+    @property
+    def why_none(self) -> str:
+        """Return in words how several limits keep every plan out; empty if there is one limit."""
+        about, said = field_metadata(self.question.report), []
+        for name, (count, missing) in self.beyond().items() if len(self.over) > 1 else ():
+            plans = "1 legal plan" if count == 1 else f"{count:,} legal plans"
+            near = f", the nearest misses it by {size(missing, about[name]['unit'])}"
+            words = about[name].get("words") or name.replace("_", " ")
+            said += [f"{words} excludes {plans}{near if missing else ''}"] * (count > 0)
+        return "; ".join(said)
 
     def values(self, positions: np.ndarray) -> np.ndarray:
         """Return what is minimised, of some plans."""
@@ -461,7 +469,7 @@ def place_of(machine: OneMachine, own: str) -> Whole:
 
 def missed_of(machine: OneMachine, place: int) -> Whole:
     """Return by how much the user's plan misses the limits that it misses, as JSON, if any."""
-    missed = machine.missed(place)
+    missed = {name: float(o[place]) for name, o in machine.over.items() if o[place] > 0.0}
     return {"own_missed": (json.dumps(missed), "1", "The limits it misses")} if missed else {}
 
 

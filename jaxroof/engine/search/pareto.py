@@ -1,6 +1,7 @@
 """The Pareto front of the objective against the need or another result, as a staircase."""
 
 import dataclasses
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -73,12 +74,15 @@ def pareto(
         asked[0].inputs,
         asked[0].recipe,
         every,
-        question="pareto" if swept == estimator.need else "frontier",
+        question="pareto" if swept == estimator.need else "against",
         objective=asked[0].objective,
         need=estimator.need,
         against=swept,
         where=[str(c) for c in asked[0].where],
     )
+    # what a step is drawn and printed against
+    told = json.loads(joined.attrs["roles"]) | {"need": swept}
+    joined.attrs["roles"] = json.dumps(told)
     return joined
 
 
@@ -118,7 +122,8 @@ def _staircase(question: SearchProblem, values: Mapping[str, Any], swept: str) -
         whole = {f"{estimator.need}_limit": (machine.limit, about), **whole}
     for limit in estimator.limits[1:]:
         about = {**stairs[limit.result].attrs, "long_name": f"Limit of {limit.result}"}
-        whole[f"{limit.result}_limit"] = float(limit.of(inputs)), about
+        bound = float(limit.of(inputs))
+        whole |= {f"{limit.result}_limit": (bound, about)} if np.isfinite(bound) else {}
     for name, (value, about) in whole.items():
         found[name] = ("step_number", np.full(found.sizes["step_number"], value), about)
     return found

@@ -8,27 +8,15 @@ import xarray as xr
 from jaxroof.engine.grid.dataset import attributes, field_metadata
 from jaxroof.engine.search.one_machine import OneMachine
 from jaxroof.estimator import FAR
-from jaxroof.units import size
 
 RELAXED = 0.1  # share of its bound by which a limit is relaxed
-
-
-def why_none(machine: OneMachine) -> str:
-    """Return in words how several limits keep every plan out; empty if there is one limit."""
-    about, said = field_metadata(machine.question.report), []
-    for name, (count, missing) in machine.beyond().items() if len(machine.over) > 1 else ():
-        plans = "1 legal plan" if count == 1 else f"{count:,} legal plans"
-        near = f", the nearest misses it by {size(missing, about[name]['unit'])}"
-        words = about[name].get("words") or name.replace("_", " ")
-        said += [f"{words} excludes {plans}{near if missing else ''}"] * (count > 0)
-    return "; ".join(said)
 
 
 def limits_told(machine: OneMachine) -> dict[str, str]:
     """Return attributes that say what each of several limits excludes, and why nothing fits."""
     if len(machine.over) < 2:
         return {}
-    why = {} if machine.held.any() else {"why_none": why_none(machine)}
+    why = {} if machine.held.any() else {"why_none": machine.why_none}
     return {"beyond": json.dumps(machine.beyond()), **why}
 
 

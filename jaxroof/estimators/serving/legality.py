@@ -173,8 +173,8 @@ def _gpus(inputs: Any) -> Number:
 MEMORY = Limit("memory", memory_limit)
 TTFT = Limit("ttft", "limits.ttft")
 TPOT = Limit("tpot", "limits.tpot")
-BUSY = Limit("busy", lambda inputs: BELOW_ONE)
-CHUNKS = Limit("chunks", _chunks_limit)
+BUSY = Limit("busy", lambda inputs: BELOW_ONE, relax=False)
+CHUNKS = Limit("chunks", _chunks_limit, relax=False)
 LOAD = Limit("load_gpus", _gpus)
 LIMITS: tuple[Limit, ...] = (MEMORY, TTFT, TPOT, BUSY, CHUNKS, LOAD)  # of an aggregated server
 PREFILL_LIMITS: tuple[Limit, ...] = (MEMORY, TTFT, LOAD)

@@ -108,7 +108,7 @@ def test_a_frontier_is_what_searches_find_at_each_bound(against, sign):
     found = jr.pareto(
         estimator, example(), against=against, settings=bounds, axes={"system.rate": [1e3, 2e3]}
     )
-    assert found.attrs["question"] == "frontier"
+    assert found.attrs["question"] == "against"
     for rate in (1e3, 2e3):
         every = jr.survey(estimator, example(), settings={**bounds, "system.rate": rate})
         order = np.argsort(every.cache.values, kind="stable")
