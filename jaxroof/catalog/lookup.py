@@ -369,6 +369,19 @@ def tpu_system(name: str | os.PathLike[str] | catalog.Table, **fields: Any) -> S
     return dataclasses.replace(device(name, **fields), tpu=tpu_of(name))
 
 
+def serving_system(name: str | os.PathLike[str] | catalog.Table, **fields: Any) -> System:
+    """Return a system with its rates at 8 and at 4 bits, and the capacity that it reports.
+
+    >>> found = serving_system("h100-nvs8")
+    >>> float(found.fp8_flops), found.fp4_flops
+    (1978900000000000.0, None)
+    """
+    written = catalog.entry("systems", name, units(System))
+    peaks = {f"{form}_flops": written["peaks"].get(form) for form in ("fp8", "fp4")}
+    known = {f: rate for f, rate in peaks.items() if rate is not None and f not in written}
+    return device(name, **{**known, **fields})
+
+
 def with_chip(
     settings: Mapping[str, Any], system: Any, chip: Chip | str | os.PathLike[str] | None = None
 ) -> tuple[Any, dict[str, Any]]:

@@ -19,6 +19,7 @@ MODULES = {  # home: the estimators that it holds
     "published.step": "published",
     "training.step": "training stage_memory",
     "tpu_training.step": "tpu_training",
+    "serving.serving": "serving serving_prefill serving_decode",
     "whole_run.run": "whole_run",
     "training.model_size": "model_size model_flops mfu",
     "published.unfused": "unfused",

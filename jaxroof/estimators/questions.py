@@ -8,6 +8,11 @@ QUESTIONS = {
     "tpu_training": (
         "How long does a training step under MaxText take on a torus of TPUs, and does it fit?"
     ),
+    "serving": (
+        "Which plan serves a model at least cost within limits on the first and on every token?"
+    ),
+    "serving_prefill": "Which plan takes prompts at least cost, in a pool that does nothing else?",
+    "serving_decode": "Which plan decodes at least cost, in a pool that does nothing else?",
     "whole_run": "How many days, dollars and kWh does a whole training run take, with its stops?",
     "stage_memory": (
         "What does the fullest stage of a training step keep in memory, and does it fit?"

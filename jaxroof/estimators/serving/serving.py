@@ -1,0 +1,205 @@
+"""Servers on the seam: an aggregated one, a pool that takes prompts, and a pool that decodes.
+
+Source: docs/models/serving.md, sections 6 to 9.
+"""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from jaxroof.catalog import lookup as named
+from jaxroof.catalog.architecture import Architecture
+from jaxroof.errors import refusal
+from jaxroof.estimator import Estimator
+from jaxroof.estimators.questions import QUESTIONS
+from jaxroof.estimators.serving import pools, server
+from jaxroof.estimators.serving.inputs import (
+    FORMATS,
+    DecodeInputs,
+    DecodePlan,
+    PrefillInputs,
+    PrefillPlan,
+    ServingInputs,
+    ServingPlan,
+    Workload,
+)
+from jaxroof.estimators.serving.legality import (
+    DECODE_LIMITS,
+    DECODE_RULES,
+    LIMITS,
+    NEEDS,
+    NO_RATE,
+    NO_SLOW,
+    PREFILL_LIMITS,
+    PREFILL_RULES,
+    RULES,
+    is_given,
+)
+from jaxroof.estimators.serving.named_settings import expand
+from jaxroof.estimators.serving.plans import (
+    close,
+    decode_plans,
+    plans,
+    prefill_plans,
+    reasons,
+    why_not,
+)
+from jaxroof.estimators.serving.step import both, decode, prompt
+from jaxroof.estimators.training.recipe import Recipe
+
+UNKNOWN = {  # numbers of a model whose layers have no formula here
+    "mamba_layers": "Mamba-2 layers",
+    "delta_layers": "gated DeltaNet layers",
+    "kda_layers": "Kimi Delta Attention layers",
+    "expert_latent": "experts in a latent width",
+    "classes": "a head of classes",
+}
+OWN_SHAPE = ("heads", "kv_heads", "head_size")  # that layers with a window may have otherwise
+
+
+def served_architecture(name: Any) -> tuple[Architecture, dict[str, str]]:
+    """Return a model and its choices, if all its layers have a formula here.
+
+    Raises: InputError for one that has not.
+    """
+    model, choices = named.trained_architecture(name)
+    lacks = [words for field, words in UNKNOWN.items() if float(getattr(model, field)) > 0.0]
+    for field in OWN_SHAPE:
+        own = getattr(model, f"window_{field}")
+        if own is not None and float(own) != float(getattr(model, field)):
+            lacks.append("layers with a window whose heads differ")
+    if lacks:
+        raise refusal(str(name), f"{lacks[0]}: no formula of serving; expected a model without")
+    return model, choices
+
+
+def check(inputs: ServingInputs, _: Recipe) -> None:
+    """Check that the numbers of a server go together.
+
+    Raises: InputError for the first that does not go with the others.
+    """
+    model, workload, system = inputs.model, inputs.workload, inputs.system
+    if workload.hit is not None and np.any(workload.hit >= 1.0):
+        said = "given 1: every token of a prompt is in the cache; expected a share below 1"
+        raise refusal("workload.hit", said)
+    most = {
+        "active_experts": (model.experts, "experts"),
+        "first_dense_layers": (model.layers, "layers"),
+        "windowed_layers": (model.layers, "layers"),
+    }
+    for name, (bound, words) in most.items():
+        value = getattr(model, name)
+        if np.any(value > bound):
+            right = f"at most {float(np.min(bound)):,g}, the {words} of the model"
+            raise refusal(f"model.{name}", f"given {float(np.max(value)):,g}; expected {right}")
+    for place in ("attention_format", "mlp_format"):
+        code = getattr(inputs.precision, place)
+        for rate, forms in NEEDS.items():
+            needed = [form for form in forms if np.any(code == FORMATS.index(form))]
+            if needed and not is_given(getattr(system, f"{rate}_flops")):
+                said = f"{needed[0]}: {NO_RATE}; expected another format, or system.{rate}_flops"
+                raise refusal(f"precision.{place}", said)
+
+
+def check_prefill(inputs: PrefillInputs, recipe: Recipe) -> None:
+    """Check the same, and that caches can be handed over."""
+    check(inputs, recipe)
+    if not is_given(inputs.system.slow_bandwidth):
+        said = f"a pool hands caches over, and {NO_SLOW.partition(' (')[0]}"
+        raise refusal("system.slow_bandwidth", f"{said}; expected a value")
+
+
+def example() -> ServingInputs:
+    """Return Llama 3 70B on H100 in 8 bits."""
+    model, _ = named.architecture_with_choices("llama3-70b")
+    return ServingInputs(
+        model=model,
+        system=named.serving_system("h100-nvs8"),
+        gpus=8.0,
+        workload=Workload(prompt=1024.0, output=1024.0),
+        plan=ServingPlan(tensor=4.0, batch=64.0, chunk=1024.0),
+    )
+
+
+def example_of_prefill() -> PrefillInputs:
+    """Return the same with a pool that takes prompts."""
+    plan = PrefillPlan(tensor=4.0, chunk=4096.0, busy=7.0)
+    return PrefillInputs(**{**vars(example()), "plan": plan})
+
+
+def example_of_decode() -> DecodeInputs:
+    """Return the same with a pool that decodes."""
+    return DecodeInputs(**{**vars(example()), "plan": DecodePlan(tensor=4.0, batch=64.0)})
+
+
+serving = Estimator(
+    name="serving",
+    about=QUESTIONS["serving"],
+    inputs=ServingInputs,
+    plan=ServingPlan,
+    recipe=Recipe(),
+    parts={"decode": decode, "prompt": prompt, "both": both},
+    step=server.serve,
+    candidates=plans,
+    reasons=reasons(RULES),
+    why_not=why_not(RULES),
+    close=close,
+    structural=("gpus", "model", "precision", "system.fast_domain", "system.torus_axes"),
+    objective="accelerator_time",
+    limits=LIMITS,
+    alone={
+        "accelerator_time": server.time_alone,
+        "memory": server.memory_alone,
+        "ttft": server.ttft_alone,
+        "tpot": server.tpot_alone,
+        "busy": server.busy_alone,
+    },
+    names={"model": served_architecture, "system": named.serving_system},
+    shorthand={
+        **{name: f"workload.{name}" for name in ("prompt", "output", "hit")},
+        **{name: f"limits.{name}" for name in ("ttft", "tpot", "load")},
+    },
+    expand=expand,
+    check=check,
+    example=example,
+)
+serving_decode = dataclasses.replace(
+    serving,
+    name="serving_decode",
+    about=QUESTIONS["serving_decode"],
+    inputs=DecodeInputs,
+    plan=DecodePlan,
+    parts={"decode": decode},
+    step=pools.decode,
+    candidates=decode_plans,
+    reasons=reasons(DECODE_RULES),
+    why_not=why_not(DECODE_RULES),
+    limits=DECODE_LIMITS,
+    alone={
+        "accelerator_time": pools.decode_time,
+        "memory": pools.decode_need,
+        "tpot": pools.decode_tpot,
+    },
+    example=example_of_decode,
+)
+serving_prefill = dataclasses.replace(
+    serving,
+    name="serving_prefill",
+    about=QUESTIONS["serving_prefill"],
+    inputs=PrefillInputs,
+    plan=PrefillPlan,
+    parts={"prompt": prompt},
+    step=pools.prefill,
+    candidates=prefill_plans,
+    reasons=reasons(PREFILL_RULES),
+    why_not=why_not(PREFILL_RULES),
+    limits=PREFILL_LIMITS,
+    alone={
+        "accelerator_time": pools.prefill_time,
+        "memory": pools.prefill_need,
+        "ttft": pools.prefill_ttft,
+    },
+    check=check_prefill,
+    example=example_of_prefill,
+)
