@@ -372,12 +372,17 @@ def tpu_system(name: str | os.PathLike[str] | catalog.Table, **fields: Any) -> S
 def serving_system(name: str | os.PathLike[str] | catalog.Table, **fields: Any) -> System:
     """Return a system with its rates at 8 and at 4 bits, and the capacity that it reports.
 
+    The fast links of a torus are both directions of every axis, and its domain is a pod.
+
     >>> found = serving_system("h100-nvs8")
     >>> float(found.fp8_flops), found.fp4_flops
     (1978900000000000.0, None)
     """
     written = catalog.entry("systems", name, units(System))
     peaks = {f"{form}_flops": written["peaks"].get(form) for form in ("fp8", "fp4")}
+    if {"torus_axes", "link_bandwidth", "pod"} <= {*written}:
+        peaks["fast_bandwidth"] = 2.0 * written["torus_axes"] * written["link_bandwidth"]
+        peaks["fast_domain"] = written["pod"]
     known = {f: rate for f, rate in peaks.items() if rate is not None and f not in written}
     return device(name, **{**known, **fields})
 

@@ -93,9 +93,8 @@ def expand(settings: dict[str, Any], tables: Tables, machine: Any) -> tuple[dict
             raise refusal(key, "given beside the axes too; expected it once")
         if fresh or asked or key in axis_of:
             points = _points(key, settings, tables, axis_of, machine)
-            made = {point: of(*point[1:]) for point in dict.fromkeys(points)}
-            axis = points[0][0]
-            settings, tables = PUT[key](settings, tables, axis, [made[p] for p in points], points)
+            found = [of(*point[1:]) for point in points]
+            settings, tables = PUT[key](settings, tables, points[0][0], found, points)
             axis_of = {path: axis for axis, table in tables.items() for path in table}
     return settings, tables
 
