@@ -3,6 +3,7 @@
 Source: docs/models/serving.md, section 2.
 """
 
+import itertools
 import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -10,13 +11,13 @@ from typing import Any
 from jaxroof import catalog
 from jaxroof.catalog import lookup as named
 from jaxroof.catalog.architecture import Architecture
-from jaxroof.catalog.serving_software import ServingSoftware
+from jaxroof.catalog.serving_software import ServingSoftware, serving_name, serving_software
 from jaxroof.catalog.system import System
 from jaxroof.errors import refusal, shown, unknown
 from jaxroof.estimators.serving.inputs import FORMATS
 from jaxroof.estimators.serving.legality import is_given
-from jaxroof.records import leaves, units
-from jaxroof.settings import Named, apply_settings, is_pair
+from jaxroof.records import leaves
+from jaxroof.settings import Named, is_pair
 
 Tables = dict[str, dict[str, Any]]  # the axes: name -> path -> values
 PRECISION, SOFTWARE, CACHE = "precision", "software", "cache"
@@ -64,64 +65,97 @@ def _is_latent(model: Any) -> bool:
     return found is not None and bool(found.kv_rank > 0.0)
 
 
-def software(name: Any, system: Any, _: Any) -> ServingSoftware:
-    """Return what software reaches of the chip of a system; without a name, the usual."""
-    if isinstance(name, ServingSoftware):
-        return name
-    if name not in (None, "start"):
-        raise unknown(SOFTWARE, name, "software that serves", ["start"])
-    return ServingSoftware()
+def formats_in_words(found: Mapping[str, float]) -> str:
+    """Return formats by name: one, or that of attention and that of MLPs."""
+    names = [FORMATS[int(found[f"{PRECISION}.{place}"])] for place in PLACES]
+    return ":".join(dict.fromkeys(names))
+
+
+def constants(name: Any, system: Any, _: Any) -> dict[str, float]:
+    """Return what software reaches of the chip of a system, by path; without a name, the usual."""
+    found = name if isinstance(name, ServingSoftware) else serving_software(name, system)
+    return {f"{SOFTWARE}.{path}": float(value) for path, _, value in leaves(found)}
 
 
 # ---- Settings and axes --------------------------------------------------------------------------
 
-Of = Callable[[Any, Any, Any], Any]  # name, system, model -> what the name stands for
+OF: Mapping[str, Callable[[Any, Any, Any], dict[str, float]]] = {  # name, system, model -> numbers
+    SOFTWARE: constants,
+    PRECISION: formats,
+}
+LABELS = {SOFTWARE: "engine", PRECISION: "format"}  # of the points of an axis
 
 
 def expand(settings: dict[str, Any], tables: Tables, machine: Any) -> tuple[dict[str, Any], Tables]:
-    """Return settings and axes in which names stand for numbers and records.
+    """Return settings and axes in which names stand for numbers.
 
-    What is given by its own path stays as given. What differs between systems moves with them.
-    Raises: InputError for an unknown name, or one that is given twice.
+    What is given by its own path stays as given. What differs between systems or models moves with
+    them. Raises: InputError for an unknown name, or one that is given twice.
     """
-    axis_of = {path: axis for axis, table in tables.items() for path in table}
-    fresh = "model" in settings or "model" in axis_of  # else inputs already have all of it
     settings, tables = _cache(settings, tables)
-    for key, of in ((SOFTWARE, software), (PRECISION, formats)):
+    for key in OF:
+        axis_of = {path: axis for axis, table in tables.items() for path in table}
         asked = settings.get(key) is not None
         if asked and key in axis_of:
             raise refusal(key, "given beside the axes too; expected it once")
+        fresh = "model" in settings or "model" in axis_of  # else the inputs have all of it
         if fresh or asked or key in axis_of:
-            points = _points(key, settings, tables, axis_of, machine)
-            found = [of(*point[1:]) for point in points]
-            settings, tables = PUT[key](settings, tables, points[0][0], found, points)
-            axis_of = {path: axis for axis, table in tables.items() for path in table}
+            settings, tables = _numbers(key, {**settings, "system": machine}, tables, settings)
     return settings, tables
 
 
-Point = tuple[str, Any, Any, Any]  # axis, name, system, model
+def _numbers(
+    key: str, fixed: Mapping[str, Any], tables: Tables, settings: Mapping[str, Any]
+) -> tuple[dict[str, Any], Tables]:
+    """Return settings and axes with the numbers that a name stands for on a system."""
+    names = (key, "system", "model")
+    moving = {axis: p for axis, table in tables.items() if (p := _points(names, table))}
+    axis = next((a for name in names for a in moving if name in moving[a][0]), "")
+    points, others = moving.pop(axis, [{}]), list(itertools.product(*moving.values()))
+    found, labels = [], []
+    for point in points:
+        each = []
+        for other in others:
+            asked = {**fixed, **{k: v for one in other for k, v in one.items()}, **point}
+            each.append(OF[key](*(asked.get(name) for name in names)))
+        if any(one != each[0] for one in each):
+            both = f"machine = {{ system = [...], {key} = [...] }}"
+            said = "what it stands for depends on system and model; expected one axis, such as"
+            raise refusal(key, f"{said} {both}")
+        found.append(each[0])
+        labels.append(_label(key, asked, each[0]))
+    rest = {path: value for path, value in settings.items() if path != key}
+    if not axis or (key not in tables[axis] and all(one == found[0] for one in found)):
+        inside = {path: value for path, value in found[0].items() if path not in rest}
+        if key == PRECISION:
+            return {**inside, **rest}, tables
+        fields = {path.removeprefix(f"{key}."): value for path, value in found[0].items()}
+        return {**rest, key: ServingSoftware(**fields)}, tables
+    columns = {path: [one[path] for one in found] for path in found[0] if path not in rest}
+    table = {path: values for path, values in tables[axis].items() if path != key}
+    table[LABELS[key]] = Named(tuple(labels), columns)
+    name = MACHINE if axis == "system" else axis
+    return rest, {
+        name if one == axis else one: {**t, **table} if one == axis else t
+        for one, t in tables.items()
+    }
 
 
-def _points(
-    key: str, settings: Mapping[str, Any], tables: Tables, axis_of: Mapping[str, str], machine: Any
-) -> list[Point]:
-    """Return the points of the axis along which a name, or what it stands for, may change."""
-    names = (key, "system", "model") if key == PRECISION else (key, "system")
-    fixed = {**settings, "system": machine}
-    moving = list(dict.fromkeys(axis_of[name] for name in names if name in axis_of))
-    if len(moving) > 1:
-        both = f"machine = {{ system = [...], {key} = [...] }}"
-        said = f"what it stands for depends on {' and '.join(names[1:])}; expected one axis"
-        raise refusal(key, f"{said}, such as {both}, or {key} once")
-    axis = moving[0] if moving else ""
-    table = tables.get(axis, {})
+def _label(key: str, asked: Mapping[str, Any], found: Mapping[str, float]) -> str:
+    if key == PRECISION:
+        return formats_in_words(found)
+    name = asked.get(key)
+    return "own" if isinstance(name, ServingSoftware) else str(serving_name(name, asked["system"]))
+
+
+def _points(names: Iterable[str], table: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the points of an axis, each with its values of some names; none if it has none."""
     columns = {name: _listed(name, table[name]) for name in names if name in table}
-    counts = {len(column) for column in columns.values()}
-    if len(counts) > 1:
-        raise refusal(key, f"{min(counts)} and {max(counts)} names on one axis; expected as many")
-    count = counts.pop() if counts else 1
-    each = [columns.get(name, [fixed.get(name)] * count) for name in (key, "system", "model")]
-    return [(axis, *point) for point in zip(*each, strict=True)]
+    counts = {name: len(column) for name, column in columns.items()}
+    if len({*counts.values()}) > 1:
+        said = " and ".join(f"{count} of {name}" for name, count in counts.items())
+        raise refusal(next(iter(counts)), f"{said} on one axis; expected as many of each")
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def _listed(key: str, values: Any) -> list[Any]:
@@ -148,52 +182,3 @@ def _cache(settings: dict[str, Any], tables: Tables) -> tuple[dict[str, Any], Ta
         if CACHE in table:
             made[axis][path] = [width(name) for name in _listed(CACHE, table[CACHE])]
     return {key: value for key, value in settings.items() if key != CACHE}, made
-
-
-def _put_formats(
-    settings: dict[str, Any], tables: Tables, axis: str, found: list[Any], points: list[Point]
-) -> tuple[dict[str, Any], Tables]:
-    own = {path: value for path, value in settings.items() if path != PRECISION}
-    if axis == "" or (all(one == found[0] for one in found) and PRECISION not in tables[axis]):
-        return {**found[0], **own}, tables
-    labels = [_name_of(one) for one in found]
-    columns = {path: [one[path] for one in found] for path in found[0] if path not in own}
-    return own, _with(tables, axis, PRECISION, "formats", Named(tuple(labels), columns))
-
-
-def _name_of(found: Mapping[str, float]) -> str:
-    """Return formats by name: one, or that of attention and that of MLPs."""
-    names = [FORMATS[int(value)] for value in found.values()]
-    return ":".join(dict.fromkeys(names))
-
-
-def _put_software(
-    settings: dict[str, Any], tables: Tables, axis: str, found: list[Any], points: list[Point]
-) -> tuple[dict[str, Any], Tables]:
-    rest = {path: value for path, value in settings.items() if path != SOFTWARE}
-    if axis == "":
-        return {**rest, SOFTWARE: found[0]}, tables
-    inside = f"{SOFTWARE}."
-    fields = {path.removeprefix(inside): v for path, v in rest.items() if path.startswith(inside)}
-    each = [
-        {p: v for p, _, v in leaves(apply_settings(one, None, fields)[0])} for one in found
-    ]
-    if all(one == each[0] for one in each) and SOFTWARE not in tables[axis]:
-        return {**rest, SOFTWARE: found[0]}, tables
-    columns = {f"{inside}{f}": [one[f] for one in each] for f in units(ServingSoftware)}
-    labels = tuple(str(name or "usual") for _, name, _, _ in points)
-    rest = {path: value for path, value in rest.items() if not path.startswith(inside)}
-    return rest, _with(tables, axis, SOFTWARE, SOFTWARE, Named(labels, columns))
-
-
-def _with(tables: Tables, axis: str, key: str, path: str, named: Named) -> Tables:
-    """Return axes with what a name stands for along one of them; of systems it is ``machine``."""
-    table = {p: v for p, v in tables[axis].items() if p != key} | {path: named}
-    place = MACHINE if axis == "system" else axis
-    return {
-        place if name == axis else name: table if name == axis else one
-        for name, one in tables.items()
-    }
-
-
-PUT = {SOFTWARE: _put_software, PRECISION: _put_formats}
