@@ -3,6 +3,7 @@
 Source: docs/models/serving.md, section 2.
 """
 
+import dataclasses
 import itertools
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +16,7 @@ from jaxroof.catalog.serving_software import ServingSoftware, serving_name, serv
 from jaxroof.catalog.system import System
 from jaxroof.errors import refusal, shown, unknown
 from jaxroof.estimators.serving.inputs import FORMATS
-from jaxroof.estimators.serving.legality import is_given
+from jaxroof.estimators.serving.legality import NEEDS, NO_RATE, is_given
 from jaxroof.records import leaves
 from jaxroof.settings import Named, is_pair
 
@@ -23,6 +24,7 @@ Tables = dict[str, dict[str, Any]]  # the axes: name -> path -> values
 PRECISION, SOFTWARE, CACHE = "precision", "software", "cache"
 PRECISIONS = ("bf16", "fp8", "fp4", "mxfp4")  # or attention:mlp, each of FORMATS
 PLACES = ("attention_format", "mlp_format")
+WIDTH = f"{PRECISION}.cache_width"
 CACHES = {"bf16": 2.0, "fp8": 1.0}  # bytes of a number
 MACHINE = "machine"  # the axis of systems with what goes with each
 MXFP4 = "gpt-oss"  # how names of models begin whose checkpoints have experts in 4 bits
@@ -34,7 +36,7 @@ def formats(name: Any, system: Any, model: Any) -> dict[str, float]:
     fp4: attention of a latent kind is in 8 bits; mxfp4: attention is in 16 bits, and MLPs run at 8
     bits where the chip has 4, else at 16. Without a name the checkpoint's, else 8 bits where the
     chip has them, else 16.
-    Raises: InputError for an unknown precision.
+    Raises: InputError for an unknown precision, or one at which the chip's rate is not known.
     """
     machine = system if isinstance(system, System) else named.serving_system(system)
     few = {form: is_given(getattr(machine, f"{form}_flops")) for form in ("fp8", "fp4")}
@@ -49,8 +51,12 @@ def formats(name: Any, system: Any, model: Any) -> dict[str, float]:
     pair = known.get(name, tuple(str(name).split(":")))
     if len(pair) != len(PLACES) or not {*pair} <= {*FORMATS}:
         raise unknown(PRECISION, name, "number format of a server", [*known, "fp8:fp4"])
+    for form in pair:
+        if any(form in needed and not few[rate] for rate, needed in NEEDS.items()):
+            whose = "" if isinstance(system, System) else f"{system}: "
+            raise refusal(PRECISION, f"{whose}{form}: {NO_RATE}; expected another format")
     places = zip(PLACES, pair, strict=True)
-    return {f"{PRECISION}.{place}": float(FORMATS.index(form)) for place, form in places}
+    return {f"{PRECISION}.{place}": FORMATS.index(form) for place, form in places}
 
 
 def _called(model: Any) -> str:
@@ -83,7 +89,7 @@ OF: Mapping[str, Callable[[Any, Any, Any], dict[str, float]]] = {  # name, syste
     SOFTWARE: constants,
     PRECISION: formats,
 }
-LABELS = {SOFTWARE: "engine", PRECISION: "format"}  # of the points of an axis
+LABELS = {SOFTWARE: "engine", PRECISION: "format"}  # of the points of an axis, which may be its own
 
 
 def expand(settings: dict[str, Any], tables: Tables, machine: Any) -> tuple[dict[str, Any], Tables]:
@@ -101,7 +107,33 @@ def expand(settings: dict[str, Any], tables: Tables, machine: Any) -> tuple[dict
         fresh = "model" in settings or "model" in axis_of  # else the inputs have all of it
         if fresh or asked or key in axis_of:
             settings, tables = _numbers(key, {**settings, "system": machine}, tables, settings)
+            own = any(path.startswith(f"{key}.") and path != WIDTH for path in settings)
+            if key == PRECISION and not own:
+                settings, tables = _alike(settings, tables)
     return settings, tables
+
+
+def _alike(settings: dict[str, Any], tables: Tables) -> tuple[dict[str, Any], Tables]:
+    """Return settings and axes whose systems have the same rates: an axis keeps what all have.
+
+    Where one lacks a rate, no format at any point needs it, and its rate at 16 bits stands there.
+    """
+    axis = next((axis for axis, table in tables.items() if "system" in table), None)
+    if axis is None:
+        return settings, tables
+    given = tables[axis]["system"]
+    every = given if isinstance(given, Mapping) else {str(one): one for one in given}
+    found = {
+        name: one if isinstance(one, System) else named.serving_system(one)
+        for name, one in every.items()
+    }
+    for rate in (f"{form}_flops" for form in NEEDS):
+        known = [is_given(getattr(one, rate)) for one in found.values()]
+        for has, (name, one) in zip(known, list(found.items()), strict=True):
+            if any(known) and not has:
+                found[name] = dataclasses.replace(one, **{rate: one.matrix_flops})
+    first = next(iter(found.values()))
+    return {**settings, "system": first}, {**tables, axis: {**tables[axis], "system": found}}
 
 
 def _numbers(
@@ -125,19 +157,21 @@ def _numbers(
         found.append(each[0])
         labels.append(_label(key, asked, each[0]))
     rest = {path: value for path, value in settings.items() if path != key}
-    if not axis or (key not in tables[axis] and all(one == found[0] for one in found)):
-        inside = {path: value for path, value in found[0].items() if path not in rest}
-        if key == PRECISION:
-            return {**inside, **rest}, tables
+    shared = {path: value for path, value in found[0].items() if path not in rest}
+    differ = [path for path in shared if any(one[path] != shared[path] for one in found)]
+    if key == SOFTWARE:
         fields = {path.removeprefix(f"{key}."): value for path, value in found[0].items()}
-        return {**rest, key: ServingSoftware(**fields)}, tables
-    columns = {path: [one[path] for one in found] for path in found[0] if path not in rest}
+        made = {**rest, key: ServingSoftware(**fields)}
+    else:
+        made = {**{path: v for path, v in shared.items() if path not in differ}, **rest}
+    if not axis or not (differ or key in tables[axis]):
+        return made, tables
+    columns = {path: [one[path] for one in found] for path in differ or list(shared)[:1]}
     table = {path: values for path, values in tables[axis].items() if path != key}
     table[LABELS[key]] = Named(tuple(labels), columns)
-    name = MACHINE if axis == "system" else axis
-    return rest, {
-        name if one == axis else one: {**t, **table} if one == axis else t
-        for one, t in tables.items()
+    place = {"system": MACHINE, key: LABELS[key]}.get(axis, axis)  # no path of a record
+    return made, {
+        place if one == axis else one: table if one == axis else t for one, t in tables.items()
     }
 
 
@@ -174,11 +208,11 @@ def _cache(settings: dict[str, Any], tables: Tables) -> tuple[dict[str, Any], Ta
             raise unknown(CACHE, name, "number format of a cache", CACHES)
         return CACHES[name]
 
-    path, made = f"{PRECISION}.cache_width", {}
+    made = {}
     if settings.get(CACHE) is not None:
-        settings = {path: width(settings[CACHE]), **settings}
+        settings = {WIDTH: width(settings[CACHE]), **settings}
     for axis, table in tables.items():
         made[axis] = {k: v for k, v in table.items() if k != CACHE}
         if CACHE in table:
-            made[axis][path] = [width(name) for name in _listed(CACHE, table[CACHE])]
+            made[axis][WIDTH] = [width(name) for name in _listed(CACHE, table[CACHE])]
     return {key: value for key, value in settings.items() if key != CACHE}, made
