@@ -32,6 +32,8 @@ from jaxroof.estimators import estimator as named
 from jaxroof.records import field_at, get_at, leaves
 from jaxroof.structure import structure
 
+MTBF = "operation.chip_mtbf"  # of a whole run, where a step is operated
+SAVED = {"wall_days": "reliability_days", "cost": "reliability_cost"}  # by 1 % more of it
 POINTS = 64  # values of a parameter per pass
 PASSES = 3  # refinement passes; each splits the cell of the previous one into this many
 TURNS: dict[str, tuple[type[Any], str]] = {  # changes of the dominant limit as one parameter varies
@@ -134,6 +136,7 @@ def explain(
     plan: Any = best if there else dict.fromkeys(estimator.plan_fields, 1)
     fields = {field: np.asarray(plan[field]) for field in estimator.plan_fields}
     planned = with_plans(estimator, task.inputs, fields)
+    best = best.assign(_reliability(task, planned, best))
     operations = _operations(task, planned, there)
     return Explanation(
         best=best,
@@ -180,6 +183,20 @@ def _best(task: Task, steps: xr.Dataset) -> xr.Dataset:
         best[f"{estimator.need}_limit"] = ((), float(estimator.limit(task.inputs)), about)
     best["feasible"] = ((), len(here) > 0, {"units": "1", "long_name": "Whether any plan fits"})
     return best
+
+
+def _reliability(task: Task, inputs: Any, best: xr.Dataset) -> dict[str, Any]:
+    """Return what 1 % more time between failures of a chip saves of a whole run, if one is asked.
+
+    The slope is of the whole chain: saves, restarts and the wait for spares.
+    """
+    found: dict[str, Any] = {}
+    for name in SAVED.keys() & best.keys():
+        slope = at_plan(task.estimator, inputs, task.recipe, (MTBF,), name).elasticity
+        unit = str(best[name].attrs["units"])
+        about = {"units": unit, "long_name": "Saved by 1 % more time between failures of a chip"}
+        found[SAVED[name]] = ((), -0.01 * slope.item() * float(best[name]), about)
+    return found
 
 
 def _elasticities(task: Task, inputs: Any, there: bool) -> xr.Dataset:

@@ -44,6 +44,7 @@ def command(
     from jaxroof.cli.question import PlansQuestion
     from jaxroof.engine.search.none_legal import check_legal
     from jaxroof.engine.search.pareto import pareto
+    from jaxroof.views.text.whole_run import days_result
 
     asked = PlansQuestion(**options)
     deliver.check_output(output)
@@ -57,5 +58,5 @@ def command(
     data.attrs |= {} if days is None else {"most_days": str(days)}
     data.attrs |= {} if against is None else {"title": asked.words}
     deliver.deliver(data, output)
-    fits = data.fits if days is None else data.training_days <= days
+    fits = data.fits if days is None else data[days_result(data)] <= days
     return 0 if bool(fits.any()) else 1

@@ -84,6 +84,7 @@ def design(
     best = best_machine(task, plans)
     z = np.array([np.zeros(len(task.market.way)), best.optimum.z])
     data = _results(task, z)
+    data = data.rename({"cost": "result_cost"} if "cost" in data else {})  # not of the machine
     data["cost"] = ("machine", task.market.spent(z), _about("dollar", "Cost of one machine"))
     _fields(data, task, plans, best, z)
     _proof(data, task, plans, best)

@@ -26,6 +26,7 @@ from jaxroof.views.plots import labels, style, systems
 from jaxroof.views.plots import select as choose
 from jaxroof.views.text.margin import margin_of
 from jaxroof.views.text.plan import fields_words, plan_numbers, split_fields
+from jaxroof.views.text.whole_run import days_result
 
 PICTURE = "staircase"
 MOST = 8  # staircases in one picture
@@ -188,7 +189,7 @@ def _capacities(
 def _deadline(axes: Axes, data: xr.Dataset, days: float) -> None:
     choose.check_has(data, PICTURE, ("training_days",))
     # days are in proportion to step time, whatever the plan
-    ratio = (data[objective_of(data)] / data.training_days).values
+    ratio = (data[objective_of(data)] / data[days_result(data)]).values
     if np.nanmax(ratio) > np.nanmin(ratio) * (1 + ALIKE):
         raise refusal(PICTURE, "days: take another step time on each staircase; draw one of them.")
     step = days * float(np.nanmin(ratio))

@@ -24,14 +24,13 @@ from jaxroof.views.text.margin import margin_of
 from jaxroof.views.text.plan import glossary, plan_columns, stages_sentence, whole_plan
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
 from jaxroof.views.text.sweep import NO_LEGAL_PLAN
-from jaxroof.views.text.whole_run import energy, money, takes
+from jaxroof.views.text.whole_run import RUN, days_of, energy, money, takes
 
 Difference = tuple[str, str, str]  # amount, part, its share
 MFU = "MFU: model FLOP with causal attention (half of it), against the 16-bit peak"
 SOONER = "sooner"  # the probability that the fastest is sooner than this
 CHANCE = "best is sooner: by the intervals of both, less the error that both share"
 KINDS = ("system", "split", "dispatcher")  # that are side by side in a table
-RUN = "wall_days"  # days with stops, where an operation is given
 TELLING = 0.1  # smallest share of a difference for which a part is named
 
 
@@ -88,7 +87,7 @@ def rate_table(data: xr.Dataset) -> PlainTable:
         *map(_named, _kinds(data)),
         Shown("step\ntime", lambda row: seconds(float(row.step_time))),
         *([Shown("80 % of\nruns [s]", short_interval, 2)] if timed else []),
-        Shown("days", lambda row: days(_days(row)), 4),
+        Shown("days", lambda row: days(days_of(row)), 4),
         *([Shown("dollars", lambda row: money(float(row.cost)), 1)] if "cost" in data else []),
         *([Shown("energy", lambda row: energy(float(row.energy)), 1)] if "energy" in data else []),
         Shown("times\nbest", lambda row: f"{float(row.step_time) / best:.2f}", 3),
@@ -149,7 +148,7 @@ def compare_sentences(data: xr.Dataset) -> list[str]:
         said.append(
             f"{'Best plan on' if alone else 'Fastest:'} {', '.join(names.values())}, "
             f"{seconds(float(best.step_time))} a step{interval_words(best)}, "
-            f"{days(_days(best))} days{' with its stops' * (RUN in best)}."
+            f"{days(days_of(best))} days{' with its stops' * (RUN in best)}."
         )
         said += _cheapest(data, best)
         second = next((kind for kind in names if kind != "system"), None)
@@ -188,11 +187,6 @@ def without_sentences(reasons: Mapping[str, str]) -> list[str]:
     short = {name: re.split("; |, so that ", text)[0] for name, text in said.items()}
     short = {name: text.removeprefix(f"{name}: ") for name, text in short.items()}
     return [f"No step time of {name}: {text}." for name, text in short.items()]
-
-
-def _days(row: xr.Dataset) -> float:
-    """Return the days of a training: with its stops, where it is said how it is operated."""
-    return float(row[RUN if RUN in row else "training_days"])
 
 
 def _cheapest(data: xr.Dataset, soonest: xr.Dataset) -> list[str]:

@@ -14,6 +14,7 @@ from jaxroof.views.text.interval import interval_sentence, tokens_sentence
 from jaxroof.views.text.layout import PlainTable, Shown
 from jaxroof.views.text.plan import placed_words, plan_sentence
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
+from jaxroof.views.text.whole_run import run_sentence
 
 SAME = 1e-3  # relative change of a field that is too small to report
 HELD = {"least": "its least", "most": "its most", "need": "what the plan needs", "inside": ""}
@@ -176,7 +177,13 @@ def _plans(data: xr.Dataset) -> list[str]:
     there = f"; on the base: {placed_words(base)}" if bool(base.feasible) else ""
     same = placed_words(base) == placed_words(best)
     also = ", as on the base" if there and same else there
-    return [f"Its plan: {placed_words(best)}{also}.", plan_sentence(best)]
+    return [f"Its plan: {placed_words(best)}{also}.", plan_sentence(best), _run(best)]
+
+
+def _run(best: xr.Dataset) -> str:
+    """Return what the whole run on the best machine takes; its cost is not that of the machine."""
+    dollars = {"result_cost": "cost"} if "result_cost" in best else {}
+    return run_sentence(best.drop_vars("cost").rename(dollars))
 
 
 def _holding(data: xr.Dataset) -> str:

@@ -32,6 +32,7 @@ from jaxroof.views.text.plan import (
 )
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
 from jaxroof.views.text.tables import per_run
+from jaxroof.views.text.whole_run import reliability_sentence, run_sentence
 
 TELLING = 5e-4  # smaller elasticities are listed alone
 ROWS = 0.005  # smallest share of the step for which an operation has its own row
@@ -52,6 +53,7 @@ def answer(data: xr.Dataset, page: Page = REPORT) -> Iterator[Said]:
         yield from usual(*rest, steps_table(found.steps))
         return
     yield from usual(best_sentence(found), plan_sentence(found.best), stages_sentence(found.best))
+    yield from usual(run_sentence(found.best), reliability_sentence(found.best))
     yield from quiet(first)
     yield from usual(_scans(found) if is_recurrent(data) else "", *rest)
     yield from usual(slopes_table(found.elasticities, page.every))

@@ -80,8 +80,7 @@ def run_sentence(data: xr.Dataset) -> str:
     whole = f"A training on {tokens / TRILLION:.4g} T tokens"
     own = accelerator(data)
     healthy = f"{whole} takes {days:,.4g} days on these {gpus:,}: {said} {own}-hours."
-    stopped = whole_run.run_sentence(data.isel(plan=0)) if "wall_days" in data else ""
-    return f"{healthy} {stopped}".strip()
+    return f"{healthy} {whole_run.run_sentence(data.isel(plan=0))}".strip()
 
 
 def accelerator(data: xr.Dataset) -> str:

@@ -21,6 +21,7 @@ from jaxroof.views.text.layout import PlainTable, Shown
 from jaxroof.views.text.margin import margin_of
 from jaxroof.views.text.plan import glossary, placed_words, plan_columns, plan_sentence
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
+from jaxroof.views.text.whole_run import days_of, days_result, run_sentence
 
 GB = 1e9
 Capacities = Mapping[str, float]  # system in the catalogue -> its memory [B], ascending
@@ -99,7 +100,7 @@ def flat_from(stairs: xr.Dataset, gain: float) -> int:
 
 def in_time(stairs: xr.Dataset, most_days: float) -> int | None:
     """Return the step with the least memory that trains within some days, None if there is none."""
-    soon = np.flatnonzero(stairs.training_days.values <= most_days)
+    soon = np.flatnonzero(stairs[days_result(stairs)].values <= most_days)
     return int(soon[0]) if len(soon) else None
 
 
@@ -151,7 +152,7 @@ def stairs_table(stairs: xr.Dataset, chosen: Sequence[int], capacities: Capaciti
 
 
 def _days(row: xr.Dataset) -> str:
-    return days(float(row.training_days))
+    return days(days_of(row))
 
 
 def stairs_sentences(stairs: xr.Dataset, gain: float) -> list[str]:
@@ -164,7 +165,8 @@ def stairs_sentences(stairs: xr.Dataset, gain: float) -> list[str]:
         missing = f"{size(first, 'B')}, {size(first - there, 'B')} more"
         said = [f"No plan fits in {limit}: the leanest needs {missing}."]
     else:
-        said = [_own(stairs, own, limit), plan_sentence(stairs.isel(step_number=own))]
+        row = stairs.isel(step_number=own)
+        said = [_own(stairs, own, limit), plan_sentence(row), run_sentence(row)]
     flat = float(stairs[need][flat_from(stairs, gain)])
     if flat < last:
         least = f"{100 * gain:.3g} %"
@@ -241,7 +243,7 @@ def days_sentences(
     said = []
     if enough:
         row = sizes[min(enough)].isel(step_number=soon[min(enough)])
-        said.append(_smallest(min(enough), row, asked, capacities))
+        said += [_smallest(min(enough), row, asked, capacities), run_sentence(row)]
     if late:
         said.append(f"No memory suffices for {asked} on {listing(late)} accelerators.")
     return said

@@ -3,9 +3,11 @@
 import numpy as np
 import xarray as xr
 
+from jaxroof.errors import listing
 from jaxroof.units import days, percent, show
 
 GWH, MILLION = 3.6e12, 1e6
+RUN = "wall_days"  # days with stops, where an operation is given
 
 
 def money(value: float) -> str:
@@ -59,13 +61,38 @@ def operated(run: xr.Dataset) -> str:
 
 
 def run_sentence(run: xr.Dataset) -> str:
-    """Return one sentence on a whole run, or what its spares lack."""
+    """Return one sentence on a whole run, and what its spares lack; empty where none is asked."""
+    if RUN not in run:
+        return ""
     said = f"With its stops it takes {takes(run)}: {operated(run)}."
     if float(run.goodput) < 1e-3:
         return f"{said} It hardly proceeds."
     if float(run.spare_short) > 0.01:
         return f"{said} {percent(float(run.spare_short))} of the failures find no spare."
     return said
+
+
+def reliability_sentence(run: xr.Dataset) -> str:
+    """Return what 1 % more reliability is worth in days and dollars, empty where nobody asks.
+
+    >>> reliability_sentence(xr.Dataset({"reliability_days": 0.0164, "reliability_cost": 10712.0}))
+    '1 % more time between failures of a chip saves 0.0164 days and $10,712.'
+    """
+    if "reliability_days" not in run:
+        return ""
+    saved = [f"{days(float(run.reliability_days))} days"]
+    saved += [money(float(run.reliability_cost))] if "reliability_cost" in run else []
+    return f"1 % more time between failures of a chip saves {listing(saved)}."
+
+
+def days_of(run: xr.Dataset) -> float:
+    """Return the days of a training: with its stops, where it is said how it is operated."""
+    return float(run[days_result(run)])
+
+
+def days_result(data: xr.Dataset) -> str:
+    """Return the result that holds these days."""
+    return RUN if RUN in data else "training_days"
 
 
 def watts(value: float) -> str:

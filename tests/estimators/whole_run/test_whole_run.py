@@ -15,6 +15,7 @@ from jaxroof.estimators.whole_run.operation import KWH, Operation
 from jaxroof.estimators.whole_run.run import BUSY, HOST_WATTS, WAITING, RunInputs, whole_run
 from jaxroof.formulas import whole_run as formulas
 from jaxroof.records import units
+from jaxroof.views.text.whole_run import takes
 
 with gzip.open(ROOT / "tests/golden/whole_run/whole.csv.gz", "rt", encoding="utf-8") as file:
     ROWS = [*csv.DictReader(file)]
@@ -249,6 +250,52 @@ def test_one_per_cent_of_reliability_in_days_and_dollars():
         ]
         slope = float(np.log(ends[1] / ends[0])) / 2e-4
         assert float(found.elasticity.squeeze()) == pytest.approx(slope, rel=1e-5)
+
+
+@pytest.mark.parametrize("command", ["explain", "pareto"])
+def test_other_questions_say_what_the_run_of_their_plan_takes(jaxroof: Any, command: str):
+    line = f"{command} --model llama3-8b --system h100-nvs8 --gpus 8 --batch 64"
+    more = "--where tp=8,cp=1,off=0,zero=0"
+    assert "With its stops" not in jaxroof(f"{line} {more}").words
+    asked = f"{more} --set operation.rent='2 $/h' --set operation.chip_mtbf='1000 h'"
+    run = jr.search(
+        "training", model="llama3-8b", system="h100-nvs8", gpus=8, global_batch=64,
+        where="tp=8,cp=1,off=0,zero=0",
+        settings={"operation.rent": "2 $/h", "operation.chip_mtbf": "1000 h"},
+    )  # fmt: skip
+    said = jaxroof(f"{line} {asked}").words
+    assert f"With its stops it takes {takes(run)}: save every" in said
+    assert ("1 % more time between failures of a chip saves" in said) == (command == "explain")
+
+
+DESIGN = """
+estimator = "training"
+model = "llama3-8b"
+system = "h100-nvs8"
+plan = { gpus = 8, global_batch = 64 }
+where = "tp=8,cp=1,off=0,zero=0,mb=4,rc=0"
+set = { "operation.rent" = "2 $/h" }
+price = { "system.hbm_bandwidth" = { price = 1, per = "1 GB/s" } }
+bounds = { "system.hbm_bandwidth" = ["1 TB/s", "4 TB/s"] }
+"""
+
+
+def test_a_design_tells_the_cost_of_the_run_from_that_of_the_machine(jaxroof: Any, tmp_path: Any):
+    (tmp_path / "own.toml").write_text(DESIGN)
+    said = jaxroof("design own.toml")
+    assert said.code == 0
+    assert "million, 1.1" in said.words.partition("With its stops it takes")[2]
+    assert "$3,350" in said.words
+
+
+def test_an_explanation_says_what_one_per_cent_of_reliability_saves():
+    asked: dict[str, Any] = {**STEP, "where": "tensor=8,context=1,zero=0,off=0"}
+    given = {"operation.rent": "2 $/h", "operation.chip_mtbf": 1e7}
+    best = jr.explain(**asked, estimator="training", settings=given).best
+    more = {**given, "operation.chip_mtbf": 1.0001e7}
+    for name, saved in (("wall_days", "reliability_days"), ("cost", "reliability_cost")):
+        now, then = (jr.search("training", **asked, settings=s)[name] for s in (given, more))
+        assert float(best[saved]) == pytest.approx(100.0 * float(now - then), rel=1e-3)
 
 
 def test_the_cost_is_drawn_over_what_nobody_knows():
