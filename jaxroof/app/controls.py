@@ -9,11 +9,17 @@ from typing import Any, NamedTuple
 from jaxroof import catalog
 from jaxroof.app.plans import ASSUMED
 from jaxroof.app.question import (
+    ALWAYS,
     IMBALANCE,
     MAIN,
     MAPPED,
     MARGINS,
     MOVED,
+    OPERATED,
+    OPERATION,
+    PRICE,
+    PRICES,
+    RENT,
     SEQUENCE,
     TOKENS,
     USABLE,
@@ -34,6 +40,7 @@ from jaxroof.app.state import (
     FILES,
     MODELS,
     OWN,
+    PAID,
     PATHS,
     PRECISIONS,
     SCHEDULES,
@@ -91,7 +98,7 @@ def _numbers(state: State) -> Mapping[str, Number]:
     moved = {path: number_of(path, *found) for path, found in each if path.startswith(MOVED)}
     if not any(path == EXPERTS and found[0] for path, found in each):
         moved.pop(IMBALANCE, None)  # of experts alone
-    return moved
+    return moved | OPERATION
 
 
 @functools.lru_cache(maxsize=64)
@@ -237,6 +244,7 @@ def _moved(state: State, path: str) -> Control:
     value = changes.get(path, number.value)
     mark = "changed" if path in changes else ""
     silent = {SEQUENCE: _silent(state.own_model), TOKENS: number.value == ASSUMED}
+    silent |= {RENT: True, PRICE: True}
     if silent.get(path) and value == number.value:
         mark = "assumed"
     return _slider(number, value, lambda found: _with_number(state, number, found), mark)
@@ -373,7 +381,7 @@ def _plan(state: State) -> list[Control]:
 def _rest(state: State, more: str) -> list[Control]:
     """Return the choice of any other number, and the sliders of that one and of changed ones."""
     main = {*MAIN, SEQUENCE, TOKENS, USABLE}
-    rest = [path for path in numbers_of(state) if path not in main]
+    rest = [p for p in numbers_of(state) if p not in main and not p.startswith(OPERATED)]
     options: list[Option] = [("", "Choose one"), *((path, words_of(path)) for path in rest)]
     chosen = _select(state, "more", "Number", options, lambda _: state, value=more)
     paths = dict.fromkeys([more, *dict(state.changes)])
@@ -424,6 +432,11 @@ def question_form(state: State, more: str = "") -> Controls:
     )
 
 
+def _operation(state: State) -> list[Control]:
+    paths = (*PRICES[state.paid], *ALWAYS)
+    return [_select(state, "paid", "GPUs are", PAID), *(_moved(state, path) for path in paths)]
+
+
 def tab_form(state: State, tab: str) -> Controls:
     """Return the controls of a tab: one group, or none."""
     fields = list(fields_for_map(state).items()) if tab == "map" else ()
@@ -431,6 +444,7 @@ def tab_form(state: State, tab: str) -> Controls:
     every: dict[str, tuple[str, list[Control]]] = {
         "map": ("Fields of the map", [_select(state, n, n.capitalize(), fields) for n in UP]),
         "schedule": ("Timeline", [_select(state, "schedule", "Schedule", schedules)]),
+        "run": ("Prices and failures", _operation(state)),
         "compare": ("Two machines", [_select(state, "other", "Beside it", systems())]),
     }
     return Controls([(tab, *every[tab], True)]) if tab in every else Controls()
@@ -475,7 +489,8 @@ ABOUT = {  # with what an error begins -> the control that it is about
     **{name: name for name in FIELDS},
     "my plan": "mine",
     "memory to leave free": "margin",
-    **{words_of(path): path for path in MAPPED if "." in path},
+    **{words_of(path): path for path in (*MAPPED, *OPERATION) if "." in path},
+    **{path: path for path in OPERATION},
 }
 
 

@@ -66,7 +66,12 @@ def plain_axes(made: Any) -> None:
     """Put round numbers at the ticks of both logarithmic axes of a figure."""
     for axis, span in ((made.xaxis[0], made.x_range), (made.yaxis[0], made.y_range)):
         axis.ticker = FixedTicker(ticks=round_ticks(span.start, span.end))
-        axis.formatter = CustomJSTickFormatter(code=NUMBER)
+        axis.formatter = plain_number()
+
+
+def plain_number() -> Any:
+    """Return what writes the numbers of an axis in full."""
+    return CustomJSTickFormatter(code=NUMBER)
 
 
 def framed(picture: Any, name: str) -> pn.Column:

@@ -31,6 +31,7 @@ from jaxroof.app.tabs.compare import compare_view, with_mine
 from jaxroof.app.tabs.map import map_view
 from jaxroof.app.tabs.memory import memory_view
 from jaxroof.app.tabs.plans import plans_view, time_view
+from jaxroof.app.tabs.run import run_view
 from jaxroof.app.tabs.schedule import schedule_view
 from jaxroof.app.tabs.share import share_view
 from jaxroof.errors import printable
@@ -45,6 +46,7 @@ VIEWS: dict[str, tuple[str, Callable[..., View]]] = {  # the title of a tab, and
     "schedule": ("Schedule", schedule_view),
     "collective": ("Network", collective_view),
     "compare": ("Compare", compare_view),
+    "run": ("Whole run", run_view),
     "share": ("Share", share_view),
 }
 PALE, PLAIN = {"opacity": "0.45"}, {"opacity": "1"}  # of an earlier question; of this one
@@ -53,7 +55,7 @@ LINK = "link"  # the message of a browser that goes back: the question to ask ag
 MORE = "more"  # the control that chooses a number to move; no part of the state
 SETTLED = 0.2  # seconds without a change after which the form and the address follow
 LAYOUT = (  # that change which controls there are
-    *("more", "model", "system", "own_model", "own_system", "dispatcher"),
+    *("more", "model", "system", "own_model", "own_system", "dispatcher", "paid"),
 )
 
 

@@ -72,7 +72,7 @@ def figures_of_merit(data: xr.Dataset) -> list[tuple[str, str, str]]:
             f"{float(best.tokens_per_second):,.0f} tokens/s a {own}",
         ),
         ("Memory", size(need, "B"), full),
-        ("Training", f"{days_words(days)} days", whole),
+        ("Training", f"{days_words(days)} days", f"{whole}, without stops"),
         (f"{own[:1].upper()}{own[1:]}-hours", f"{hours:,.0f}", whole),
     ]
 

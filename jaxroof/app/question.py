@@ -10,13 +10,25 @@ import numpy as np
 
 from jaxroof import catalog
 from jaxroof.analyses.training_plans import plans_asked
-from jaxroof.app.state import PATHS, START, WHOLE, State, Upload, checked, ungrouped, whole_number
+from jaxroof.app.state import (
+    PAID,
+    PATHS,
+    START,
+    WHOLE,
+    State,
+    Upload,
+    checked,
+    ungrouped,
+    whole_number,
+)
 from jaxroof.catalog import huggingface
 from jaxroof.catalog.lookup import architecture_with_choices
 from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimators import on_system
 from jaxroof.estimators.training.step import training
+from jaxroof.estimators.whole_run.operation import Operation
+from jaxroof.formulas.whole_run import HOUR
 from jaxroof.records import leaves
 from jaxroof.settings import choices_of
 from jaxroof.units import parse, show
@@ -31,17 +43,17 @@ NAMES = ("base", "chip")  # fields of a file that name another entry
 MOST_LINE = 500  # characters of a line: a key of thousands of parts takes a minute to read
 
 
-def asked(state: State) -> SearchProblem:
-    """Return the checked search of a state, with its accelerators.
+def asked(state: State, run: bool = False) -> SearchProblem:
+    """Return the checked search of a state, with its accelerators; of the whole run with ``run``.
 
     >>> float(asked(START).inputs.gpus)
     256.0
     """
-    return _asked(dataclasses.replace(checked(state), **SHOWN))
+    return _asked(dataclasses.replace(checked(state), **SHOWN), run)
 
 
 @functools.lru_cache(maxsize=64)
-def _asked(state: State) -> SearchProblem:
+def _asked(state: State, run: bool) -> SearchProblem:
     model = model_of(state.own_model) if state.own_model else state.model
     own: Any = table_of(state.own_system) if state.own_system else None
     of = on_system(training, own or state.system)
@@ -49,6 +61,7 @@ def _asked(state: State) -> SearchProblem:
     precision = {"precision": state.precision} if state.precision != START.precision else {}
     named: dict[str, Any] = {"model": model, "system": machine, "global_batch": float(state.batch)}
     named |= {"dispatcher": state.dispatcher or None}
+    named |= operation_of(state) if run and of is training else {}
     found = plans_asked(of, {**named, **_settings(state), **precision}, state.where)
     inputs = dataclasses.replace(found.inputs, gpus=np.float64(state.gpus))
     return dataclasses.replace(found, inputs=inputs)
@@ -73,9 +86,13 @@ def _settings(state: State) -> dict[str, Any]:
         if name not in known:
             raise unknown("choice", name, "structural choice", known)
     for path, _ in state.changes:
-        if path.partition(".")[0] not in ("system", "model", "software", "shared", "activations"):
+        if path.startswith(OPERATED):
+            if path not in OPERATION:
+                raise unknown("", path, "number of a run", OPERATION)
+        elif path.partition(".")[0] not in ("system", "model", "software", "shared", "activations"):
             raise refusal(path, "expected a number of the system, the model or the software")
-    return {**dict(state.changes), **dict(state.choices)}
+    of_step = {path: value for path, value in state.changes if not path.startswith(OPERATED)}
+    return {**of_step, **dict(state.choices)}
 
 
 def numbers(found: SearchProblem) -> dict[str, tuple[float, Any]]:
@@ -135,6 +152,14 @@ def table_of(own: Upload) -> catalog.Table:
 
 # ---- Numbers ------------------------------------------------------------------------------------
 
+OPERATED = "operation."  # numbers of how a whole run is operated
+RENT, PRICE, PUE = (f"{OPERATED}{name}" for name in ("rent", "price", "pue"))
+PRICES = {  # numbers of a run by how its accelerators are paid
+    PAID[0]: (RENT,),
+    PAID[1]: (PRICE, *(f"{OPERATED}{name}" for name in ("years", "interest", "tariff"))),
+}
+ALWAYS = (f"{OPERATED}chip_mtbf", PUE)
+USUAL = Operation(rent=2.0 / HOUR, price=31_250.0)  # docs/models/whole_run.md, section 1
 TOKENS, SEQUENCE = "model.training_tokens", "model.sequence"
 IMBALANCE = "activations.routing_imbalance"
 WORDS = {
@@ -143,6 +168,13 @@ WORDS = {
     SEQUENCE: "sequence",
     TOKENS: "training tokens",
     IMBALANCE: "routing imbalance",
+    RENT: "rent of a GPU",
+    PRICE: "price of a GPU",
+    PUE: "PUE",
+    f"{OPERATED}years": "years of use",
+    f"{OPERATED}interest": "interest a year",
+    f"{OPERATED}tariff": "price of energy",
+    f"{OPERATED}chip_mtbf": "time between failures",
 }
 MAIN = (  # numbers that always have a slider, where the system has them
     "system.matrix_flops",
@@ -163,7 +195,18 @@ SPAN = 16.0  # a slider goes from 1 / SPAN to SPAN times the system's own value
 REACH = 1e6  # times the system's own value, beyond which no value is taken
 USABLE = "system.hbm_usable"  # what a margin of memory changes: its rest stays free
 MARGINS = tuple(p / 100.0 for p in (0, 1, 2, 3, 5, 8, 10, 12, 15, 20, 25, 30, 40, 50))
-UNITS = ("B", "B/s", "FLOP/s", "s", "FLOP", "W")  # that a number must be typed with
+UNITS = (  # that a number must be typed with
+    *("B", "B/s", "FLOP/s", "s", "FLOP", "W", "USD", "USD/s", "USD/J", "1/year"),
+)
+WRITTEN = {  # units of prices and years as people write them, and how many make one
+    "USD": ("$", 1.0),
+    "USD/s": ("$/h", 3600.0),
+    "USD/J": ("$/kWh", 3.6e6),
+    "1/year": ("%", 100.0),
+    "year": ("years", 1.0),
+}
+LONG = 7200.0  # seconds from which on a time is shown in hours
+RUN_SPAN = 4.0  # as SPAN, of a number of a run
 TRILLIONS = 1e10  # tokens from which on they are shown in trillions
 STOPS = 97  # of a slider; the middle one is the system's own value
 DOMAINS = (1, 2, 4, 8, 16, 32, 36, 64, 72, 128, 144, 256, 576)
@@ -218,6 +261,22 @@ def words_of(path: str) -> str:
     return WORDS.get(path) or SHARED.get(leaf) or leaf.replace(".", " ").replace("_", " ")
 
 
+def operation_of(state: State) -> dict[str, float]:
+    """Return how the run of a state is operated, by path: what was moved, else what is usual.
+
+    >>> sorted(operation_of(START))
+    ['operation.chip_mtbf', 'operation.pue', 'operation.rent']
+    """
+    moved = dict(state.changes)
+    paths = (*PRICES[state.paid], *ALWAYS)
+    return {path: moved.get(path, OPERATION[path].value) for path in paths}
+
+
+def is_operated(state: State) -> bool:
+    """Return whether anything of a run was chosen, so that a text to share should have it."""
+    return state.paid != START.paid or any(path.startswith(OPERATED) for path, _ in state.changes)
+
+
 def of_machine(path: str) -> bool:
     """Return whether a number is the machine's; memory to leave free is of the question."""
     return path.startswith("system.") and path != USABLE
@@ -244,9 +303,12 @@ def stops(path: str, value: float, about: Mapping[str, Any]) -> tuple[float, ...
     if path == SEQUENCE:
         least, most = np.ceil(np.log2(max(value / SPAN, 1.0))), np.floor(np.log2(value * SPAN))
         return tuple(sorted({*(2.0 ** np.arange(least, most + 1.0)).tolist(), value}))
+    if path == PUE:
+        return tuple(np.linspace(1.0, 2.0, 51).round(2).tolist())
     if value == 0.0:
         return tuple(np.linspace(0.0, float(about["most"] or 1.0), STOPS).tolist())
-    found = [float(f"{v:.3g}") for v in value * np.geomspace(1.0 / SPAN, SPAN, STOPS)]
+    span = RUN_SPAN if path.startswith(OPERATED) else SPAN
+    found = [float(f"{v:.3g}") for v in value * np.geomspace(1.0 / span, span, STOPS)]
     found[STOPS // 2] = value
     most = about["most"]
     if about["whole"]:
@@ -267,7 +329,12 @@ def shown(value: float, unit: str) -> str:
     ('4.8 TB/s', '2,048', '0.7', '10 %')
     >>> shown(15.6e12, "token"), shown(8192.0, "token")
     ('15.6 T', '8,192')
+    >>> shown(2.2 / 3600.0, "USD/s"), shown(1.8e8, "s"), shown(31250.0, "USD")
+    ('2.2 $/h', '50,000 h', '31,250 $')
     """
+    words, size = ("h", 1.0 / HOUR) if unit == "s" and value >= LONG else WRITTEN.get(unit, ("", 0))
+    if words:
+        return f"{float(f'{value * size:.4g}'):,.10g} {words}"
     if unit == "%":
         return f"{100.0 * value:.4g} %"
     if unit == "token" and value >= TRILLIONS:
@@ -281,3 +348,10 @@ def shown(value: float, unit: str) -> str:
 def texts(stops: tuple[float, ...], unit: str) -> list[str]:
     """Return what a slider shows at each of its stops."""
     return [shown(value, unit) for value in stops]
+
+
+OPERATION = {  # numbers of a run by path
+    f"{OPERATED}{path}": number_of(f"{OPERATED}{path}", float(value), field.metadata)
+    for path, field, value in leaves(USUAL)
+    if any(f"{OPERATED}{path}" in paths for paths in (*PRICES.values(), ALWAYS))
+}

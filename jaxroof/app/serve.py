@@ -22,8 +22,8 @@ from jaxroof.app.controls import can_be_shown
 from jaxroof.app.html import alert, text
 from jaxroof.app.live import line_of
 from jaxroof.app.page import Page, template
-from jaxroof.app.question import asked
-from jaxroof.app.state import PATHS, START, State, checked, from_pairs, upload
+from jaxroof.app.question import PRICE, asked
+from jaxroof.app.state import PAID, PATHS, START, State, checked, from_pairs, upload
 from jaxroof.config.sweep_file import KEYS
 from jaxroof.config.toml_reader import axes, load, typed
 from jaxroof.engine.grid.axes import paths_of
@@ -230,7 +230,7 @@ def _named(field: str, name: str, folder: pathlib.Path) -> dict[str, Any]:
 
 def _with_changes(state: State, given: Mapping[str, Any]) -> State:
     """Return a state with the numbers and the choices of [set]."""
-    found, changes, choices = asked(state), {}, {}
+    found, changes, choices = asked(state, run=True), {}, {}
     known = choices_of(found.recipe)
     for path, value in given.items():
         if path in known:
@@ -243,4 +243,5 @@ def _with_changes(state: State, given: Mapping[str, Any]) -> State:
             raise refusal(f"set.{path}", "no number that the page can change") from None
         changes[full] = parse(value, unit, f"set.{path}")
     both: dict[str, Any] = {"changes": tuple(changes.items()), "choices": tuple(choices.items())}
+    both["paid"] = PAID[PRICE in changes]
     return can_be_shown(dataclasses.replace(state, **both))

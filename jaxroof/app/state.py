@@ -16,7 +16,11 @@ from jaxroof.units import parse
 
 MODELS = "architectures"  # the kind of the catalogue's models
 PRECISIONS = ("bf16", "fp8", "mxfp8", "nvfp4")
-TABS = ("plans", "time", "memory", "binds", "map", "schedule", "collective", "compare", "share")
+TABS = (
+    *("plans", "time", "memory", "binds", "map", "schedule", "collective", "compare"),
+    *("run", "share"),
+)
+PAID = ("rented", "bought")  # how accelerators are paid
 OWN = ""  # the schedule that the best plan has
 SCHEDULES = ("1f1b", "interleaved", "zb-h1", "dualpipe")
 CHOICE = "choice."  # before the name of a structural choice in a link
@@ -71,6 +75,7 @@ class State:
     across: str = "system.hbm_bandwidth"
     up: str = "system.matrix_flops"
     schedule: str = OWN
+    paid: str = PAID[0]
     tab: str = TABS[0]
     changes: tuple[tuple[str, float], ...] = ()
     choices: tuple[tuple[str, str], ...] = ()
@@ -93,6 +98,7 @@ PATHS = {"gpus": "gpus", "batch": "global_batch"}  # of the state -> of the inpu
 CHOSEN = {  # fields that have one of a few values
     "precision": PRECISIONS,
     "schedule": (OWN, *SCHEDULES),
+    "paid": PAID,
     "tab": TABS,
 }
 SYSTEMS = ("system", "other")

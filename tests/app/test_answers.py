@@ -18,13 +18,14 @@ from jaxroof.app.html import alert, paragraph, said_in
 from jaxroof.app.question import asked, numbers
 from jaxroof.app.serve import opened
 from jaxroof.app.state import START, State, Upload, with_change, with_choice
-from jaxroof.app.tabs import Shown, binds, compare, memory, schedule, share
+from jaxroof.app.tabs import Shown, binds, compare, memory, run, schedule, share
 from jaxroof.app.tabs import collective as network
 from jaxroof.app.tabs import map as maps
 from jaxroof.app.tabs.compare import mine, with_mine
 from jaxroof.errors import InputError
 from jaxroof.views.answers import answer
 from jaxroof.views.plots import style
+from jaxroof.views.plots.budget import bars_of
 from jaxroof.views.text.plan import shown_fields
 from jaxroof.views.text.ranked import own_sentence
 
@@ -38,6 +39,7 @@ STATES = {
     "rules": dataclasses.replace(SMALL, where="tp<=4,off=0", precision="fp8"),
     "choice": with_choice(SMALL, "attention_kernel", "flash"),
     "margin": with_change(SMALL, "system.hbm_usable", 0.9),
+    "bought": with_change(dataclasses.replace(SMALL, paid="bought"), "operation.years", 3.0),
     "own system": dataclasses.replace(SMALL, own_system=OWN_SYSTEM, precision="fp8"),
 }
 each = pytest.mark.parametrize("state", STATES.values(), ids=STATES)
@@ -110,6 +112,30 @@ def test_the_words_say_the_numbers(state):
     spread = float(best.get("context", 1.0)) > 1.0  # else no context rank exchanges anything
     told = [f for f in shown_fields(data) if spread or f != "exchange"]
     assert all(f"{head_of(data, f)} {said_of(best, f)}" in said.plan for f in told)
+
+
+def test_the_whole_run_is_that_of_a_search_and_its_bars_sum_to_it():
+    data = run.whole_run(SMALL)
+    rent = {"operation.rent": "2 $/h"}
+    found = jr.fastest_plans(
+        model="llama3-8b", system="h100-nvs8", global_batch=64, gpus=16, settings=rent
+    )
+    for name in ("wall_days", "cost", "energy", "goodput", "step_time"):
+        assert float(data[name][0]) == pytest.approx(float(found[name][0]), rel=1e-12)
+    *_, whole = bars_of(data.isel(plan=0))
+    assert whole[2] == float(data.wall_days[0])
+    low, high = (f"{float(data[f'wall_days_{end}'][0]):,.0f}" for end in ("low", "high"))
+    assert run.run_cards(SMALL, data)[0][2] == f"{low} to {high} as published runs"
+
+
+def test_runs_on_other_sizes_are_searches_there_and_slices_are_refused():
+    runs = run.sizes_around(asked(SMALL, run=True), SMALL.gpus)
+    assert runs.gpus.values.tolist() == [2, 4, 8, 16, 32, 64, 128]
+    there = run.whole_run(dataclasses.replace(SMALL, gpus=64))
+    assert float(runs.cost[5]) == pytest.approx(float(there.cost[0]), rel=1e-12)
+    assert len(run.run_rows(runs)) == 7
+    with pytest.raises(InputError, match="the whole run is of GPUs so far"):
+        run.whole_run(dataclasses.replace(SMALL, system="tpu-v5p"))
 
 
 def test_the_stairs_pass_through_today():

@@ -309,7 +309,7 @@ SLOW = pytest.mark.slow  # each is like one that runs daily; all tabs are walked
     "tabs",
     [
         ("time", "schedule", "share"),
-        pytest.param(("memory", "binds", "collective", "compare"), marks=SLOW),
+        pytest.param(("memory", "binds", "collective", "compare", "run"), marks=SLOW),
     ],
 )
 def test_every_tab_shows_its_answer(open_page, tabs):
@@ -318,7 +318,8 @@ def test_every_tab_shows_its_answer(open_page, tabs):
     words = {
         "time": "Of the best plan's step", "memory": "What more memory would buy",
         "binds": "Most binding", "schedule": "Best: ", "compare": "Two machines side by side",
-        "collective": "as a tuned library", "share": "jaxroof search --model llama3-8b",
+        "collective": "as a tuned library", "run": "With its stops it takes",
+        "share": "jaxroof search --model llama3-8b",
     }  # fmt: skip
     page.locator(f"#tab-{tabs[0]}").press("ArrowLeft")
     page.locator(f"#tab-{TABS[TABS.index(tabs[0]) - 1]}").press("ArrowRight")

@@ -5,9 +5,16 @@ import pathlib
 
 import pytest
 
-from jaxroof.app.controls import applied, at_place, check_numbers, numbers_of, question_form
+from jaxroof.app.controls import (
+    applied,
+    at_place,
+    check_numbers,
+    numbers_of,
+    question_form,
+    tab_form,
+)
 from jaxroof.app.plans import best_plans
-from jaxroof.app.question import asked
+from jaxroof.app.question import asked, operation_of
 from jaxroof.app.state import START, State, from_link, to_link
 from jaxroof.app.tabs.share import command
 from jaxroof.engine.search.one_machine import limit_of
@@ -37,6 +44,18 @@ def test_every_control_shows_a_value_that_it_can_have_and_every_slider_moves_its
             assert applied(moved, name, {"text": field["texts"][-1]}) != moved
 
 
+@pytest.mark.parametrize("paid", ["rented", "bought"])
+def test_prices_and_failures_move_the_run_alone(paid):
+    state = dataclasses.replace(START, paid=paid)
+    for name, control in tab_form(state, "run").controls.items():
+        if control.field["kind"] == "range":
+            moved = applied(state, name, {"text": control.field["texts"][-1]})
+            assert operation_of(moved)[name] != operation_of(state)[name]
+            assert asked(moved).inputs.operation is None
+            assert from_link(to_link(moved)) == moved
+    assert applied(state, "paid", "bought").paid == "bought"
+
+
 def test_a_slider_back_at_the_catalogue_s_number_is_no_change():
     number = numbers_of(START)["system.hbm_bandwidth"]
     away = applied(START, number.path, {"index": 0})
@@ -55,6 +74,8 @@ WRONG = [
     ("system.hbm_bandwidth", "4 TB/s"),
     ("system.hbm_bandwidth", {"text": "4 GB"}),
     ("system.chip", {"text": "mine.toml"}),
+    ("operation.rent", {"text": "2"}),
+    ("operation.life", {"text": "2 s"}),
     ("system.hbm_bandwidth", {"text": "5"}),
     ("system.hbm_bandwidth", {"text": "1e40 B/s"}),
     ("system.hbm_bandwidth", {"text": "1e-30 B/s"}),

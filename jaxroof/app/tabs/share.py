@@ -13,7 +13,17 @@ import panel as pn
 
 from jaxroof.app.figures import BUTTON
 from jaxroof.app.html import code, paragraph, text
-from jaxroof.app.question import asked, numbers, unchanged
+from jaxroof.app.question import (
+    OPERATED,
+    OPERATION,
+    WRITTEN,
+    asked,
+    is_operated,
+    numbers,
+    operation_of,
+    shown,
+    unchanged,
+)
 from jaxroof.app.state import START, State
 from jaxroof.app.tabs import Shown, View
 from jaxroof.io.formats import write
@@ -43,7 +53,10 @@ def settings(state: State) -> dict[str, str]:
     """Return what the question changes, by path, with units; numbers are those of the state."""
     known = numbers(asked(dataclasses.replace(unchanged(state), where="", choices=())))
     units = {path: str(about["unit"]) for path, (_, about) in known.items()}
-    found = {path: _exact(value, units.get(path, "1")) for path, value in state.changes}
+    units |= {path: number.unit for path, number in OPERATION.items()}
+    given = {path: value for path, value in state.changes if not path.startswith(OPERATED)}
+    given |= operation_of(state) if is_operated(state) else {}
+    found = {path: _exact(value, units.get(path, "1")) for path, value in given.items()}
     found |= dict(state.choices)
     named = {name: getattr(state, name) for name in ("precision", "dispatcher")}
     return found | {name: value for name, value in named.items() if value != getattr(START, name)}
@@ -51,7 +64,7 @@ def settings(state: State) -> dict[str, str]:
 
 def _exact(value: float, unit: str) -> str:
     """Return a number with its unit where that keeps every digit, else the number."""
-    spelled = show(value, unit)
+    spelled = shown(value, unit).replace(",", "") if unit in WRITTEN else show(value, unit)
     return spelled if parse(spelled, unit) == value else repr(value)
 
 
