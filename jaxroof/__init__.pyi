@@ -7,6 +7,7 @@ from jaxroof.analyses.explain import explain as explain
 from jaxroof.analyses.fit import fit as fit
 from jaxroof.analyses.fit import fit_stages as fit_stages
 from jaxroof.analyses.fit_changes import fit_changes as fit_changes
+from jaxroof.analyses.frontier import frontier as frontier
 from jaxroof.analyses.named_questions import capacity_steps as capacity_steps
 from jaxroof.analyses.named_questions import design as design
 from jaxroof.analyses.named_questions import elasticities as elasticities
@@ -28,6 +29,7 @@ from jaxroof.analyses.one_plan import unfused_layers as unfused_layers
 from jaxroof.analyses.roofline import roofline as roofline
 from jaxroof.analyses.rows.evaluate import evaluate_rows as evaluate_rows
 from jaxroof.analyses.scaling_sensitivities import sensitivities as sensitivities
+from jaxroof.analyses.serve import serve as serve
 from jaxroof.analyses.training_plans import fastest_plans as fastest_plans
 from jaxroof.analyses.training_plans import least_memory as least_memory
 from jaxroof.catalog.architecture import Architecture as Architecture

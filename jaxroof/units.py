@@ -40,6 +40,7 @@ _WRITTEN = {
     "USD/J": {"$/kWh": (1, _KWH), "$/MWh": (1, 1000 * _KWH)},
     "USD/B s": {"$/GB-month": (1, 10**9 * _MONTH)},
     "kg/J": {"g/kWh": (1, 1000 * _KWH), "kg/kWh": (1, _KWH)},
+    "request/s": {"/s": (1, 1), "requests/s": (1, 1), "/min": (1, 60), "/h": (1, _HOUR)},
     "1/s": {"1/h": (1, _HOUR), "1/day": (1, _DAY)},
     "1/year": {"%": (1, 100), "%/year": (1, 100)},
 }

@@ -40,7 +40,13 @@ def legal_plans(estimator: Estimator, *, own: str | None = None, **asked: Any) -
     if not machine.plans.size:
         raise NoLegalPlan(none_legal(question, machine.refused))
     best, _ = machine.best(question.top)
-    data = machine.reports(best if len(best) else machine.leanest(question.top))
+    return told(machine, best if len(best) else machine.leanest(question.top), own)
+
+
+def told(machine: OneMachine, shown: np.ndarray, own: str | None = None) -> xr.Dataset:
+    """Return some plans of a machine in their order, and what holds for all; as ``legal_plans``."""
+    question, data = machine.question, machine.reports(shown)
+    fits = len(machine.fitting) > 0
     whole: dict[str, tuple[Any, str, str]] = {
         "plans_legal": (machine.plans.size, "1", "Legal plans"),
         "plans_feasible": (len(machine.fitting), "1", "Legal plans that fit"),
@@ -50,7 +56,7 @@ def legal_plans(estimator: Estimator, *, own: str | None = None, **asked: Any) -
     attrs = {"objective": question.objective, **limits_told(machine)}
     if np.isfinite(machine.limit):
         whole["limit"] = machine.limit, "1", "What a plan may need"
-    if len(best):
+    if fits:
         whole |= {**standing(machine, data.isel(plan=0)), **_close(machine, data.isel(plan=0))}
     if own is not None:
         given = own_fields(question, "--mine", own)

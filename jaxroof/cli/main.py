@@ -29,6 +29,7 @@ COMMANDS = {  # the module of that name in this package, and its line in the hel
     "explain": "Print what binds the best plan, and where that changes.",
     "pareto": "Print what more memory buys.",
     "design": "Find the machine that a budget should buy.",
+    "serve": "Print which plan serves a model within limits.",
     "budget": "Find the accelerators that train by a deadline for least.",
     "fit": "Print whether a training step fits, stage by stage.",
     "layers": "Print what every operation of one layer costs.",

@@ -14,7 +14,7 @@ from jaxroof.errors import InputError, refusal
 
 COMMANDS = (
     *("search", "compare", "explain", "pareto", "design", "fit", "layers", "schedule"),
-    *("roofline", "collective", "budget"),
+    *("roofline", "collective", "budget", "serve"),
 )
 OUTPUTS = ("output", "trace", "dry_run")  # what is done with an answer
 VALUES = (str, int, float, tuple, list)  # of an option that is given

@@ -26,6 +26,8 @@ MODULES = {  # the attribute ``question`` of a Dataset, and the module of its an
     "collective": "collective",
     "design": "design",
     "budget": "budget",
+    "serve": "serve",
+    "frontier": "frontier",
     "compare": "compare",
     "pareto": "pareto",
     "against": "against",

@@ -1,0 +1,310 @@
+"""Which plan serves a model under limits: prompts and answers on the same accelerators, or in pools.
+
+Source: docs/models/serving.md, sections 6 to 9.
+"""
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from jaxroof.analyses.legal_plans import told
+from jaxroof.engine.grid.question import ask
+from jaxroof.engine.search.none_legal import NoLegalPlan, none_legal
+from jaxroof.engine.search.one_machine import OneMachine, Whole, as_variables, one_machine
+from jaxroof.engine.search.problem import check_search
+from jaxroof.errors import InputError, refusal, unknown
+from jaxroof.estimator import Estimator
+from jaxroof.estimators import estimator as named
+from jaxroof.plan_lists import distinct_rows
+from jaxroof.records import get_at
+
+AGGREGATED = "serving"
+POOLS = {"prefill": "serving_prefill", "decode": "serving_decode"}
+OTHERS = {"prefill": ("tpot", "load"), "decode": ("ttft", "load")}  # limits of no use to a pool
+SPLITS = ("aggregated", "disaggregated", "both")
+DEGREES = ("tensor", "data", "pipeline")  # their product is a replica
+COST, LOAD = "accelerator_time", "load_gpus"
+MORE = 0.1  # share by which limits are relaxed
+Settings = Mapping[str, Any]
+
+
+def serve(
+    *,
+    model: Any,
+    system: Any,
+    gpus: Any,
+    prompt: Any,
+    output: Any,
+    users: float | None = None,
+    split: str = SPLITS[0],
+    own: str | None = None,
+    objective: str | None = None,
+    where: str = "",
+    top: int = 5,
+    settings: Settings | None = None,
+    **more: Any,
+) -> xr.Dataset:
+    """Return the plans that serve a model within limits, those of most tokens a second first.
+
+    ``split``: every accelerator takes prompts and answers (aggregated), pools of their own do
+    (disaggregated), or both side by side. ``settings`` and ``more`` are further inputs of the
+    estimator ``serving``: the limits ``ttft``, ``tpot`` and ``load`` (requests a second of all
+    accelerators), ``software``, ``precision``, ``cache``, ``rent``. ``users`` are the requests at
+    once that all accelerators must hold; ``own`` are fields of an aggregated plan of yours.
+
+    Returns: a Dataset over ``plan``, the best of each split into ranks, of plan fields and results;
+    of pools over ``prefill_plan`` and ``decode_plan``, which ``pool_of`` takes apart. Without a
+    dimension: counts, limits, what relaxing each gives, whole pools.
+    Raises: InputError for bad input, NoLegalPlan where no plan is legal.
+
+    >>> data = serve(
+    ...     model="llama3-8b", system="h100-nvs8", gpus=8, prompt=1024, output=256, tpot="20 ms"
+    ... )
+    >>> bool(data.tpot[0] < 0.02)
+    True
+    """
+    if split not in SPLITS:
+        raise unknown("split", split, "split", SPLITS)
+    asked = {"model": model, "system": system, "gpus": gpus, "prompt": prompt, "output": output}
+    given = {n: v for n, v in {**asked, **(settings or {}), **more}.items() if v is not None}
+    for name, value in (("--mine", own), ("--objective", objective), ("--users", users)):
+        if split == "disaggregated" and value is not None:
+            raise refusal(name, "of one server; expected --split aggregated or both")
+    data = xr.Dataset()
+    if split != "disaggregated":
+        machine = machine_of(named(AGGREGATED), given, where, objective)
+        data = _aggregated(machine, users, top, own)
+    if split != "aggregated":
+        try:
+            data = data.assign(_pools(given, where, top))
+        except InputError as error:
+            if split == "both":
+                data.attrs["pools_refused"] = str(error)
+            else:
+                raise
+    about = {name: value if isinstance(value, str) else "" for name, value in asked.items()}
+    about = {"model": about["model"], "system": about["system"], "split": split}
+    return data.assign_attrs(about, question="serve", gpus=float(gpus))
+
+
+def pool_of(data: xr.Dataset, name: str) -> xr.Dataset:
+    """Return the plans of one pool of an answer, as a search of that pool gives them."""
+    head = f"{name}_"
+    own = data[[n for n in data.data_vars if str(n).startswith(head)]]
+    own = own.rename({n: str(n).removeprefix(head) for n in (*own.data_vars, *own.dims)})
+    for one in own.variables.values():
+        one.attrs = _moved(one.attrs, lambda whole: whole.removeprefix(head))
+    return own.assign_attrs(json.loads(data[f"{name}_found"].attrs["attrs"]))
+
+
+def _moved(attrs: Mapping[str, Any], rename: Callable[[str], str]) -> dict[str, Any]:
+    """Return attributes of a part of another result, whose name changes."""
+    return {k: rename(v) if k == "part_of" else v for k, v in attrs.items()}
+
+
+def machine_of(
+    of: Estimator, given: Settings, where: str, objective: str | None = None, whole: bool = False
+) -> OneMachine:
+    """Return the legal plans of a question; ``whole``: settings may be of another pool.
+
+    Raises: NoLegalPlan where there are none.
+    """
+    question = check_search(
+        of, ask(of, settings=given, whole=whole), where=_rules(of, where), objective=objective
+    )
+    machine = one_machine(question)
+    if not machine.plans.size:
+        raise NoLegalPlan(none_legal(question, machine.refused))
+    return machine
+
+
+def _rules(of: Estimator, where: str) -> str:
+    """Return the constraints without those on fields that other plans of a server alone have."""
+    every = (named(name) for name in (AGGREGATED, *POOLS.values()))
+    known = {name for one in every for name in (*one.short_names, *one.plan_fields)}
+    others = known - {*of.short_names, *of.plan_fields}
+    rules = where.split(",")
+    return ",".join(rule for rule in rules if re.split("[<>=!]", rule)[0].strip() not in others)
+
+
+def replicas(machine: OneMachine, places: np.ndarray) -> np.ndarray:
+    """Return the accelerators of a replica of each of some plans."""
+    fields = machine.at(places, DEGREES)
+    return np.prod([fields[name] for name in DEGREES], axis=0)
+
+
+# ---- One server ---------------------------------------------------------------------------------
+
+
+def _aggregated(machine: OneMachine, users: float | None, top: int, own: str | None) -> xr.Dataset:
+    """Return the best plan of each split into ranks, or the nearest where none is within limits."""
+    fits = machine.fitting
+    whole: dict[str, Any] = {}
+    if users is not None and len(fits):
+        held = machine.columns(["users"])["users"][fits] / replicas(machine, fits)
+        most = float(held.max()) * float(machine.question.inputs.gpus)
+        whole["users_most"] = most, "request", "Requests at once that any plan within limits holds"
+        whole["users_asked"] = users, "request", "Requests at once that were asked for"
+        enough = fits[held * float(machine.question.inputs.gpus) >= users]
+        fits = enough if len(enough) else fits
+    order = machine.ranked(fits) if len(fits) else _nearest(machine)
+    data = told(machine, _of_each_split(machine, order)[:top], own)
+    whole |= {**limits(machine), **_load(machine)}
+    return data.assign(as_variables(whole)).assign_attrs(relaxed=json.dumps(relaxed(machine)))
+
+
+def _of_each_split(machine: OneMachine, order: np.ndarray) -> np.ndarray:
+    """Return the first plan of each split into ranks."""
+    fields = machine.at(order, (*DEGREES, "whole"))
+    return order[np.sort(distinct_rows([*fields.values()])[0])]
+
+
+def _bounds(machine: OneMachine) -> dict[str, float]:
+    """Return the bound of every limit that is set."""
+    estimator, inputs = machine.question.estimator, machine.question.inputs
+    found = {limit.result: float(limit.of(inputs)) for limit in estimator.limits}
+    return {name: bound for name, bound in found.items() if math.isfinite(bound)}
+
+
+def _nearest(machine: OneMachine) -> np.ndarray:
+    """Return all plans, those first that exceed their limits by the smallest share."""
+    bounds = _bounds(machine)
+    shares = [machine.over[name] / bound for name, bound in bounds.items()]
+    worst = np.max([np.maximum(share, 0.0) for share in shares], axis=0)
+    return np.lexsort((machine.need, worst))
+
+
+def limits(machine: OneMachine) -> Whole:
+    """Return the limits that were asked for, by the names of results."""
+    about = machine.question.report.__dataclass_fields__
+    return {
+        f"{name}_limit": (bound, about[name].metadata["unit"], f"Limit of {name}")
+        for name, bound in _bounds(machine).items()
+    }
+
+
+def relaxed(machine: OneMachine) -> dict[str, float]:
+    """Return the objective of the best plan with each limit relaxed, and with none, by its name.
+
+    Only limits without which another plan would be best are told.
+    """
+    aim, sign, over = machine.question.objective, machine.question.sign, machine.over
+    values = sign * machine.columns([aim])[aim]
+    found = {}
+    for name, bound in _bounds(machine).items():
+        others = np.all([o <= 0.0 for other, o in over.items() if other != name], axis=0)
+        for key, more in ((name, MORE), (f"{name}_without", math.inf)):
+            held = others & (over[name] <= more * bound)
+            if held.any():
+                found[key] = sign * float(values[held].min())
+    return found
+
+
+def _load(machine: OneMachine) -> Whole:
+    """Return the fewest accelerators of replicas that carry the load, if one is asked for."""
+    if LOAD not in machine.over or get_at(machine.question.inputs, "limits.load") is None:
+        return {}
+    needed = machine.over[LOAD] + float(machine.question.inputs.gpus)
+    held = np.all([o <= 0.0 for name, o in machine.over.items() if name != LOAD], axis=0)
+    found = np.flatnonzero(held)
+    if not len(found):
+        return {}
+    best = found[np.lexsort((machine.need[found], needed[found]))[0]]
+    rate = machine.columns(["rate"])["rate"] / replicas(machine, np.arange(machine.plans.size))
+    most = float(rate[found].max()) * float(machine.question.inputs.gpus)
+    return {
+        "fewest": (float(needed[best]), "1", "Fewest accelerators that carry the load"),
+        "fewest_plan": (json.dumps(machine.plan(int(best))), "1", "Their plan"),
+        "most_load": (most, "request/s", "Most requests a second of all accelerators"),
+        "load_asked": (
+            float(machine.question.inputs.limits.load),
+            "request/s",
+            "Requests a second",
+        ),
+    }
+
+
+# ---- Pools --------------------------------------------------------------------------------------
+
+
+def _pools(given: Settings, where: str, top: int) -> dict[str, xr.Variable]:
+    """Return the best plans of both pools under names of their own, and their pair."""
+    found: dict[str, xr.Variable] = {}
+    machines = {}
+    for name, of in POOLS.items():
+        some = {key: value for key, value in given.items() if key not in OTHERS[name]}
+        machines[name] = machine = machine_of(named(of), some, where, whole=True)
+        fits = machine.fitting
+        order = machine.ranked(fits) if len(fits) else _nearest(machine)
+        data = told(machine, _of_each_split(machine, order)[:top])
+        data = data.assign(as_variables(limits(machine)))
+        attrs = {**data.attrs, "relaxed": json.dumps(relaxed(machine))}
+        about = {"attrs": json.dumps(attrs), "long_name": "How these plans were found"}
+        found[f"{name}_found"] = xr.Variable((), data.sizes["plan"], about)
+        for key, one in data.variables.items():
+            dims = tuple(f"{name}_{dim}" for dim in one.dims)
+            own = _moved(one.attrs, f"{name}_{{}}".format)
+            found[f"{name}_{key}"] = xr.Variable(dims, one.values, own, one.encoding)
+    if all(len(machine.fitting) for machine in machines.values()):
+        found |= as_variables(_whole_pools(machines, float(given["gpus"])))
+    return found
+
+
+def _whole_pools(machines: Mapping[str, OneMachine], gpus: float) -> Whole:
+    """Return how many whole replicas of each pool carry most on some accelerators.
+
+    rate = max min(x_p r_p, x_d r_d), x_p n_p + x_d n_d <= N
+
+    Of replicas of one size the best of their pool counts alone: it has the highest rate.
+    """
+    sizes, rates, places = {}, {}, {}
+    for name, machine in machines.items():
+        size = replicas(machine, machine.fitting)
+        each = [machine.best(1, machine.fitting[size == n])[0] for n in np.unique(size)]
+        places[name] = np.concatenate(each)
+        sizes[name] = replicas(machine, places[name])
+        rates[name] = machine.columns(["rate"])["rate"][places[name]]
+    count = np.arange(1, int(gpus) + 1)  # of prefill replicas
+    taken = sizes["prefill"][:, None, None] * count
+    left = np.maximum(gpus - taken, 0.0) // sizes["decode"][:, None]
+    rate = np.minimum(rates["prefill"][:, None, None] * count, left * rates["decode"][:, None])
+    best = np.unravel_index(int(np.argmax(rate)), rate.shape)
+    if rate[best] <= 0.0:
+        return {}
+    prefill, decode = (machines[n].plan(int(places[n][at])) for n, at in zip(POOLS, best))
+    # no more prefill replicas than keep decode busy
+    need = math.ceil(float(rate[best] / rates["prefill"][best[0]]) - 1e-9)
+    return {
+        "pools_rate": (float(rate[best]), "request/s", "Requests a second of whole pools"),
+        "pools_prefill": (need, "1", "Replicas that take prompts"),
+        "pools_decode": (int(left[best]), "1", "Replicas that decode"),
+        "pools_prefill_plan": (json.dumps(prefill), "1", "The plan of those that take prompts"),
+        "pools_decode_plan": (json.dumps(decode), "1", "The plan of those that decode"),
+    }
+
+
+# ---- What became of it --------------------------------------------------------------------------
+
+
+def found_some(data: xr.Dataset) -> bool:
+    """Return whether a plan, or a pair of pools, is within every limit."""
+    server = "feasible" in data and bool(data.feasible.values[0])
+    held = "users_most" not in data or float(data.users_most) >= float(data.users_asked)
+    return (server and held) or "pools_rate" in data
+
+
+def table(data: xr.Dataset) -> xr.Dataset:
+    """Return all plans of an answer as rows: those of a server, and of each pool."""
+    found = [("server", data)] if "plan" in data.sizes else []
+    if "pools_refused" not in data.attrs and data.attrs["split"] != SPLITS[0]:
+        found += [(name, pool_of(data, name)) for name in POOLS]
+    rows = []
+    for name, one in found:
+        own = one[[n for n in one.data_vars if one[n].dims == ("plan",)]]
+        rows.append(own.assign(part=("plan", np.full(own.sizes["plan"], name))))
+    return xr.concat(rows, "plan", combine_attrs="override")

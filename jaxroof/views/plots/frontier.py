@@ -1,0 +1,140 @@
+"""The frontier of serving: tokens a second an accelerator gives against those that a user sees."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
+
+from jaxroof.views.plots import labels, style
+from jaxroof.views.plots import select as choose
+from jaxroof.views.text.frontier import (
+    WITH,
+    Frontier,
+    asked_speed,
+    frontiers,
+    lead_sentences,
+    middle_speed,
+    title_of,
+)
+from jaxroof.views.text.serve import plan_words
+
+HIGH = 5.6  # inches
+BANDS = 3  # frontiers in one picture that all show their band; of more, the best alone
+FAR, WIDE = 12.0, 40.0  # ratios of rates, and of speeds, from which on an axis is logarithmic
+LEAST = 100.0  # times below the most at which a logarithmic axis ends
+PLACES = (0.02, 0.15, 0.3, 0.45, 0.6, 0.75, 0.9)  # along a frontier, where its name may stand
+ROOM = 1.15
+SAMPLES = 120  # points of a frontier that words keep off
+HALO = [withStroke(linewidth=3.0, foreground="white")]
+
+
+@style.drawn
+def picture(data: xr.Dataset) -> Figure:
+    """Return every frontier as a staircase with its name, its band, and the speed asked for.
+
+    A point on it: users see x tokens a second, and no plan gives more than y an accelerator. In
+    the band lie 80 % of measured servers. The best at the speed asked for has its plan beside it.
+    """
+    choose.check_has(data, "frontier", ("interactivity", "output_rate"), ("step_number",))
+    every, speed = frontiers(data), middle_speed(data, frontiers(data))
+    made = style.figure(
+        title_of(data), lead_sentences(data, every)[0].partition(WITH)[0].removesuffix("."), HIGH
+    )
+    axes = made.subplots()
+    _axes(axes, every)
+    best = max(every, key=lambda one: one.rate(speed))
+    for one, colour in zip(every, style.COLOURS, strict=False):
+        x, y = _curve(one)
+        axes.step(x, y, where="pre", color=colour, linewidth=2.2 if one is best else 1.6, zorder=3)
+        axes.plot(x[-1], y[-1], "o", color=colour, markersize=4, zorder=3)
+        if len(every) <= BANDS or one is best:
+            _band(axes, one, colour)
+    style.grid(axes)
+    axes.set_xlabel("output tokens/s that a user sees (1 / TPOT)")
+    axes.set_ylabel("output tokens/s an accelerator gives")
+    made.draw_without_rendering()
+    taken: list[labels.Box] = []
+    for one in every:  # no words on the lines
+        x, y = _curve(one)
+        for at in np.linspace(x[0], x[-1], SAMPLES):
+            labels.take(axes, taken, float(at), float(y[np.searchsorted(x, at)]), 2.0)
+    if asked_speed(data) is not None:
+        _asked(axes, best, speed, taken)
+    for one, colour in zip(every, style.COLOURS, strict=False):
+        _name(axes, one, colour, taken)
+    return made
+
+
+def _curve(one: Frontier) -> tuple[np.ndarray, np.ndarray]:
+    """Return speeds, rising, and the rate at each; it begins at the speed 0."""
+    x, y = one.steps.interactivity.values[::-1], one.steps.output_rate.values[::-1]
+    return np.append(x[0] * 1e-3, x), np.append(y[0], y)
+
+
+def _axes(axes: Axes, every: Sequence[Frontier]) -> None:
+    """Set the axes to what the frontiers span; logarithms where they lie far apart."""
+    tops = [float(one.steps.output_rate.max()) for one in every]
+    ends = [float(one.steps.interactivity.max()) for one in every]
+    if max(tops) / min(tops) > FAR:
+        style.few_of_a_decade(axes.yaxis)
+        axes.set_ylim(max(tops) / LEAST, max(tops) * 1.3)
+    else:
+        axes.set_ylim(0.0, max(tops) * ROOM)
+    if max(ends) / min(ends) > WIDE:
+        style.few_of_a_decade(axes.xaxis)
+        axes.set_xlim(min(ends) / LEAST, max(ends) * 1.3)
+    else:
+        axes.set_xlim(0.0, max(ends) * ROOM)
+
+
+def _band(axes: Axes, one: Frontier, colour: str) -> None:
+    """Shade where measured servers lie: a slower token moves speed and rate alike."""
+    low, high = axes.get_xlim()
+    grid = np.linspace(max(low, 1e-6), high, 600)
+    edges = []
+    for end in ("tpot_high", "tpot_low"):
+        factor = (one.steps.tpot / one.steps[end]).values
+        x, y = (one.steps[n].values * factor for n in ("interactivity", "output_rate"))
+        reached = np.where(x[:, None] >= grid, y[:, None], 0.0)
+        edges.append(reached.max(axis=0))
+    axes.fill_between(grid, *edges, color=colour, alpha=0.13, linewidth=0.0, zorder=1)
+
+
+def _asked(axes: Axes, best: Frontier, speed: float, taken: list[labels.Box]) -> None:
+    """Mark the speed asked for, and the best plan there."""
+    axes.axvline(speed, color=style.BLACK, linestyle=":", linewidth=1.2, zorder=2)
+    top = axes.get_ylim()[1]
+    labels.place(
+        axes, taken, f"TPOT {1e3 / speed:.3g} ms", [(speed, top)], ((5.0, -11.0),), fontsize=10
+    )
+    found = best.at(speed)
+    if found is None:
+        return
+    rate = float(found.output_rate)
+    axes.plot(speed, rate, "*", color=style.BLACK, markersize=13, zorder=5)
+    labels.take(axes, taken, speed, rate, 8.0)
+    words = f"{rate:,.0f} tokens/s\n{plan_words(found)}"
+    look: dict[str, Any] = {"path_effects": HALO, "sides": (1.0, -1.0)}
+    labels.place(
+        axes,
+        taken,
+        words,
+        [(speed, rate)],
+        ((11.0, 16.0), (11.0, 30.0), (11.0, 50.0), (11.0, -20.0)),
+        **look,
+    )
+
+
+def _name(axes: Axes, one: Frontier, colour: str, taken: list[labels.Box]) -> None:
+    """Write the name of a frontier beside it, where there is room."""
+    x, y = _curve(one)
+    inside = y >= axes.get_ylim()[0]
+    x, y = x[inside], y[inside]
+    points = [(x[-1] * share, float(y[np.searchsorted(x, x[-1] * share)])) for share in PLACES]
+    look: dict[str, Any] = {"color": colour, "weight": "bold", "path_effects": HALO}
+    offsets = ((7.0, 12.0), (7.0, -12.0), (7.0, 22.0), (7.0, -24.0), (7.0, 34.0))
+    labels.place(axes, taken, one.name, points, offsets, sides=(1.0,), **look)

@@ -1,0 +1,378 @@
+"""How a model is served, as tables and sentences: the best plans, limits that bind, both pools."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import xarray as xr
+
+from jaxroof.analyses.result_metadata import objective_of, parts_of, rises, unit_of, words_of
+from jaxroof.analyses.serve import COST, DEGREES, LOAD, POOLS, pool_of
+from jaxroof.errors import listing
+from jaxroof.units import amount, percent, portion, seconds, show, size
+from jaxroof.views.text.layout import PlainTable, Shown
+from jaxroof.views.text.plan import field_columns, fields_words, is_usual, used_fields
+from jaxroof.views.text.ranked import behind, counts_sentence, missed_words, numbered, shares
+from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
+
+GB, MS, MILLION = 1e9, 1e-3, 1e6
+LIMITS = {"memory": "HBM", "tpot": "TPOT", "ttft": "TTFT", "load_gpus": "the accelerators"}
+WORTH = 0.005  # gains of a relaxed limit below this are none
+ALWAYS = ("tensor", "batch", "chunk", "busy")
+LETTERS = "In the table: tp tensor, dp data (attention), pp pipeline, ep whole experts a rank"
+
+
+def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
+    """Yield the best server, the best pair of pools, or both and which of them is better."""
+    yield from title(_title(data))
+    split = str(data.attrs["split"])
+    refused = str(data.attrs.get("pools_refused", ""))
+    if split == "both" and not refused:
+        yield from usual(versus_sentence(data))
+    if split != "disaggregated":
+        yield from _server(data)
+    if refused:
+        yield from usual(f"No pools of their own: {refused}.")
+    elif split != "aggregated":
+        yield from _pair(data)
+    yield from usual(asked_sentence(data))
+    yield from verbose(counts_sentence(data) if "plans_legal" in data else "")
+
+
+def _title(data: xr.Dataset) -> str:
+    """Return the question: model, machine, lengths and limits."""
+    about, asked = data.attrs, json.loads(data.attrs["inputs"])
+    said = [f"{about['model']} on {about['gpus']:,.0f} x {about['system']}"]
+    said.append("{:,.0f} tokens in, {:,.0f} out".format(*lengths(asked)))
+    for name in ("ttft", "tpot"):
+        if (bound := bound_of(data, name)) is not None:
+            said.append(f"{name.upper()} at most {seconds(bound)}")
+    if "load_asked" in data:
+        said.append(f"{show(float(data.load_asked), 'request/s').replace('request', 'requests')}")
+    return ", ".join(said)
+
+
+def lengths(asked: Mapping[str, float]) -> tuple[float, float]:
+    """Return the tokens of a prompt and of an answer."""
+    return asked["workload.prompt"], asked["workload.output"]
+
+
+def bound_of(data: xr.Dataset, name: str) -> float | None:
+    """Return a limit that was asked for, None if there is none."""
+    found = [n for n in (f"{name}_limit", *(f"{p}_{name}_limit" for p in POOLS)) if n in data]
+    return float(data[found[0]]) if found else None
+
+
+# ---- One server ---------------------------------------------------------------------------------
+
+
+def _server(data: xr.Dataset) -> Iterator[Said]:
+    """Yield the best plans of servers that take prompts and answers."""
+    if not bool(data.feasible.values[0]):
+        yield from quiet(load_sentence(data) or nothing_sentence(data), plans_table(data))
+        yield from quiet(own_sentence(data))
+        return
+    yield from usual(best_sentence(data), load_sentence(data), users_sentence(data))
+    yield from quiet(plans_table(data))
+    yield from usual(f"{LETTERS}; the best plan of each split.", limits_sentence(data))
+    yield from usual(parts_sentence(data.isel(plan=0)), close_sentence(data))
+    yield from quiet(own_sentence(data))
+
+
+def best_sentence(data: xr.Dataset) -> str:
+    """Return the best plan with its rate, latencies and their intervals."""
+    best, fits = data.isel(plan=0), int(data.plans_feasible)
+    of = f"of the {fits:,} plans within every limit" if fits > 1 else "and only plan within limits"
+    low, high = rate_interval(best)
+    rate = f"{float(best.output_rate):,.0f} output tokens/s a GPU ({low:,.0f} to {high:,.0f} in"
+    rate = f"{rate} 80 % of measured servers)"
+    said = [rate, *(timed(best, name) for name in ("tpot", "ttft"))]
+    count = copies(data, best)
+    users = f"{count * float(best.users):,.0f} requests at once"
+    cost = [f"{dollars(best)} a million output tokens"] if has_rent(data) else []
+    words = f"{count:,.0f} replica{'s' * (count > 1)} of {plan_words(best)}"
+    return f"Best {of}: {words}: {', '.join([*said, users, *cost])}."
+
+
+def has_rent(data: xr.Dataset) -> bool:
+    """Return whether a rent was given."""
+    return "rent" in json.loads(data.attrs["inputs"])
+
+
+def dollars(plan: xr.Dataset) -> str:
+    """Return what a million output tokens cost."""
+    return f"${MILLION * float(plan.token_cost):.3g}"
+
+
+def rate_interval(plan: xr.Dataset) -> tuple[float, float]:
+    """Return the ends of a rate, which falls as the time of a token rises."""
+    rate = float(plan.output_rate) * float(plan.tpot)
+    return rate / float(plan.tpot_high), rate / float(plan.tpot_low)
+
+
+def timed(plan: xr.Dataset, name: str) -> str:
+    """Return a latency with its interval."""
+    low, high = (float(plan[f"{name}_{end}"]) for end in ("low", "high"))
+    value = float(plan[name])
+    scale = MS if value < 1.0 else 1.0
+    between = f"{low / scale:.3g} to {high / scale:.3g}"
+    return f"{name.upper()} {value / scale:.3g} {'ms' if scale < 1.0 else 's'} ({between})"
+
+
+def copies(data: xr.Dataset, plan: xr.Dataset) -> float:
+    """Return how many replicas of a plan all accelerators hold."""
+    return float(data.attrs["gpus"]) / float(np.prod([float(plan[name]) for name in DEGREES]))
+
+
+def plan_words(plan: xr.Dataset) -> str:
+    """Return the fields of a plan that are not at their default."""
+    fields = [n for n in used_fields(plan) if n in ALWAYS or not is_usual(plan, n)]
+    fields = [n for n in fields if int(plan[n]) or n not in ALWAYS]  # 0: of another kind of plan
+    return fields_words(plan, {name: int(plan[name]) for name in fields})
+
+
+def plans_table(data: xr.Dataset) -> PlainTable:
+    """Return one row a plan: its fields, rates, latencies and memory."""
+    number, rows = numbered(data)
+    fields = [n for n in used_fields(data) if n in ALWAYS or not is_usual(data, n)]
+    columns = [number, *field_columns(data, fields)]
+    if "output_rate" in data:
+        columns.append(Shown("tokens/s\na GPU", lambda row: f"{float(row.output_rate):,.0f}"))
+        columns.append(_time_column("tpot", "TPOT\n[ms]", MS))
+    else:
+        rate = Shown("prompt\ntokens/s\na GPU", lambda row: f"{float(row.input_rate):,.0f}")
+        columns.append(rate)
+    if "ttft" in data:
+        columns.append(_time_column("ttft", "TTFT\n[s]", 1.0))
+    if "users" in data:
+        held = Shown("at\nonce", lambda row: f"{copies(data, row) * float(row.users):,.0f}", 2)
+        columns.append(held)
+    limit = float(data["limit"])
+    columns.append(Shown("HBM\n[GB]", lambda row: f"{float(row.memory) / GB:.1f}", 3))
+    share = Shown(
+        f"% of\n{limit / GB:.4g}", lambda row: f"{100 * float(row.memory) / limit:.0f}", 1
+    )
+    return PlainTable().add_rows([*columns, share], rows)
+
+
+def _time_column(name: str, head: str, scale: float) -> Shown:
+    return Shown(head, lambda row: f"{float(row[name]) / scale:.3g}")
+
+
+def limits_sentence(data: xr.Dataset, own: str = "tokens/s a GPU") -> str:
+    """Return which limits bind, and what 10 % more of each gives."""
+    found = json.loads(data.attrs.get("relaxed", "{}"))
+    best, more = float(data[objective_of(data)][0]), rises(data, objective_of(data))
+
+    def gain(name: str) -> float:
+        value = float(found.get(name, best))
+        return value / best - 1.0 if more else best / value - 1.0
+
+    told = {n for n in LIMITS if n != LOAD or "load_asked" in data}
+    asked = [name for name in LIMITS if name in told and f"{name}_limit" in data]
+    binds = [name for name in asked if gain(f"{name}_without") >= WORTH]
+    if not binds:
+        return "No limit binds." * bool(asked)
+    each = []
+    for name in binds:
+        gives = f"{100 * gain(name):.2g} % more {own}" if gain(name) >= WORTH else "nothing"
+        each.append(f"10 % more {LIMITS[name]} gives {gives}")
+        own = "" if gives != "nothing" else own
+    idle = [LIMITS[name] for name in asked if name not in binds]
+    none = f"; {listing(idle)} {'does' if len(idle) == 1 else 'do'} not bind" if idle else ""
+    held = listing([LIMITS[name] for name in binds])
+    verb = "binds" if len(binds) == 1 else "bind"
+    said = f"{held[:1].upper()}{held[1:]} {verb}: {listing(each)}{none}."
+    return (
+        said.replace(" more  ", " more ").replace(" more ;", " more;").replace(" more .", " more.")
+    )
+
+
+def parts_sentence(best: xr.Dataset, words: str = "") -> str:
+    """Return where the accelerators' time of a request goes."""
+    parts = {words_of(best, name): float(best[name]) for name in parts_of(best, COST)}
+    return f"Where the time{words} goes: {shares(parts, float(best[COST]))}."
+
+
+def close_sentence(data: xr.Dataset) -> str:
+    """Return how many plans are too close to the best to tell apart; empty if there is none."""
+    alike = int(data.get("plans_alike", 0))
+    return f"The best {alike:,} plans are too close for the model to tell apart." * (alike > 1)
+
+
+def load_sentence(data: xr.Dataset) -> str:
+    """Return what the load takes of the accelerators, or how many could carry it."""
+    if "load_asked" not in data:
+        return ""
+    asked, most, gpus = (float(v) for v in (data.load_asked, data.most_load, data.attrs["gpus"]))
+    fewest = json.loads(str(data.fewest_plan.values))
+    few = data.isel(plan=0).assign({n: data[n][0].copy(data=v) for n, v in fewest.items()})
+    need = f"{float(data.fewest):,.0f}"
+    if float(data.fewest) > gpus:
+        most_words = f"{gpus:,.0f} carry at most {most:.3g} requests/s within the limits"
+        return f"{most_words}; {asked:.4g} take {need} accelerators ({plan_words(few)})."
+    said = (
+        f"{asked:.4g} requests/s take {percent(asked / most)} of what these {gpus:,.0f} can carry"
+    )
+    if float(data.fewest) == gpus:
+        return f"{said}; fewer would not do."
+    return f"{said}; {need} would do ({plan_words(few)})."
+
+
+def users_sentence(data: xr.Dataset) -> str:
+    """Return whether as many requests at once as asked for are held."""
+    if "users_asked" not in data:
+        return ""
+    asked, most, gpus = float(data.users_asked), float(data.users_most), float(data.attrs["gpus"])
+    if asked > most:
+        need = math.ceil(asked / most * gpus)
+        return f"At most {most:,.0f} requests at once, not {asked:,.0f}: about {need:,} would."
+    return f"{asked:,.0f} requests at once are {percent(asked / most)} of what they hold."
+
+
+def nothing_sentence(data: xr.Dataset) -> str:
+    """Return that nothing is within every limit, what excludes plans, and the nearest."""
+    near, legal = data.isel(plan=0), int(data.plans_legal)
+    lacks = []
+    for name, words in LIMITS.items():
+        bound = float(data.get(f"{name}_limit", np.inf))
+        if name in near and float(near[name]) > bound:
+            value, unit = float(near[name]), unit_of(data, name)
+            lacks.append(f"{amount(value, unit)} {words} of {amount(bound, unit)}")
+    lacks += ["longer for prompts than they arrive"] * ("busy" in near and float(near.busy) >= 1.0)
+    beyond = json.loads(data.attrs.get("beyond", "{}"))
+    each = {LIMITS[name]: count for name, (count, _) in beyond.items() if name in LIMITS and count}
+    out = [f"{words} {'all' if n == legal else f'{n:,}'}" for words, n in each.items()]
+    said = (
+        f"Nothing is within every limit. Of {legal:,} legal plans are excluded: by {listing(out)}."
+    )
+    return f"{said} The nearest, {plan_words(near)}, takes {listing(lacks)}."
+
+
+def own_sentence(data: xr.Dataset) -> str:
+    """Return the place of the user's plan, and by how much it is worse or what it exceeds."""
+    if "own" not in data:
+        why = data.attrs.get("own_refused")
+        return f"Yours is not allowed: {why}." if why else ""
+    aim, best = objective_of(data), data.isel(plan=0)
+    fields = json.loads(str(data.own_plan.values))
+    row = best.assign({n: best[n].copy(data=v) for n, v in fields.items() if n in best})
+    said = f"Yours, {plan_words(row)}"
+    own, first = float(data.own), float(best[aim])
+    worse = (
+        f"{percent(1.0 - first / own)} fewer tokens/s a GPU"
+        if aim == COST
+        else behind(own, first, data, aim)
+    )
+    if missed := missed_words(data, float(data["limit"])):
+        return f"{said}, is outside of the limits: {listing([*missed.values()])}; {worse}."
+    place, fits = int(data.own_place), int(data.plans_feasible)
+    if place == 1 or own == first:
+        return f"{said}, is the best of the {fits:,} plans within the limits."
+    return f"{said}: place {place:,} of the {fits:,} plans within the limits, {worse}."
+
+
+# ---- Pools --------------------------------------------------------------------------------------
+
+
+def _pair(data: xr.Dataset) -> Iterator[Said]:
+    """Yield the best pair of pools, the plans of each, and whole pools."""
+    pools = {name: pool_of(data, name).assign_attrs(gpus=data.attrs["gpus"]) for name in POOLS}
+    without = [name for name, one in pools.items() if not bool(one.feasible.values[0])]
+    for name in without:
+        yield from quiet(f"{name.capitalize()} pool: {nothing_sentence(pools[name])}")
+    if not without:
+        yield from usual(pair_sentence(data, pools), whole_sentence(data))
+    for name, one in pools.items():
+        table = plans_table(one)
+        table.title = f"{name.capitalize()} pool"
+        yield from quiet(table)
+        yield from usual(limits_sentence(one, f"its requests/s a GPU") if not without else "")
+    if not without:
+        yield from usual(f"{LETTERS}; busy in tenths of the time.")
+        each = (parts_sentence(one.isel(plan=0), f" of {name}") for name, one in pools.items())
+        yield from usual(*each)
+
+
+def costs_of(pools: Mapping[str, xr.Dataset]) -> dict[str, float]:
+    """Return the accelerator-seconds of a request in each pool."""
+    return {name: float(one[COST][0]) for name, one in pools.items()}
+
+
+def pair_rate(pools: Mapping[str, xr.Dataset]) -> tuple[float, float, float]:
+    """Return the output tokens a second and accelerator of both pools, and their interval."""
+    output = lengths(json.loads(pools["decode"].attrs["inputs"]))[1]
+    prefill, decode = costs_of(pools).values()
+    best = pools["decode"].isel(plan=0)
+    ends = (decode * float(best[f"tpot_{end}"]) / float(best.tpot) for end in ("high", "low"))
+    low, high = (output / (prefill + one) for one in ends)
+    return output / (prefill + decode), low, high
+
+
+def pair_sentence(data: xr.Dataset, pools: Mapping[str, xr.Dataset]) -> str:
+    """Return the best pair of pools and the ratio of their accelerators."""
+    first = {name: one.isel(plan=0) for name, one in pools.items()}
+    prefill, decode = costs_of(pools).values()
+    rate, low, high = pair_rate(pools)
+    ratio = f"1 : {decode / prefill:.3g}" if decode > prefill else f"{prefill / decode:.3g} : 1"
+    plans = f"prefill {plan_words(first['prefill'])}, decode {plan_words(first['decode'])}"
+    latencies = f"{timed(first['decode'], 'tpot')}, {timed(first['prefill'], 'ttft')}"
+    return (
+        f"Best pools: {plans}, accelerators {ratio}: {rate:,.0f} output tokens/s a GPU "
+        f"({low:,.0f} to {high:,.0f}), {latencies}."
+    )
+
+
+def whole_sentence(data: xr.Dataset) -> str:
+    """Return what whole replicas carry on the accelerators there are."""
+    gpus = float(data.attrs["gpus"])
+    if "pools_rate" not in data:
+        return f"{gpus:,.0f} accelerators hold no replica of each pool."
+    said, taken = [], 0.0
+    for name in POOLS:
+        fields = json.loads(str(data[f"pools_{name}_plan"].values))
+        row = pool_of(data, name).isel(plan=0)
+        row = row.assign({n: row[n].copy(data=v) for n, v in fields.items()})
+        count = int(data[f"pools_{name}"])
+        taken += count * math.prod(fields[name] for name in DEGREES)
+        said.append(f"{count} x {name} {plan_words(row)}")
+    rate, each = float(data.pools_rate), whole_rate(data)
+    return (
+        f"On {gpus:,.0f}, whole: {' and '.join(said)}, {taken:,.0f} accelerators: "
+        f"{rate:.3g} requests/s, {each:,.0f} output tokens/s a GPU."
+    )
+
+
+def versus_sentence(data: xr.Dataset) -> str:
+    """Return which of both ways is better on these accelerators, by how much, and how surely."""
+    pools = {name: pool_of(data, name) for name in POOLS}
+    fits = bool(data.feasible.values[0]), "pools_rate" in data
+    if not all(fits):
+        return "One server for both alone is within the limits." * fits[0] + (
+            "Pools of their own alone are within the limits." * fits[1]
+        )
+    best, wide = data.isel(plan=0), pair_rate(pools)
+    pool = whole_rate(data) / wide[0]
+    one, two = (float(best.output_rate), *rate_interval(best)), tuple(pool * v for v in wide)
+    (more, low, _), (less, _, high) = (one, two) if one[0] >= two[0] else (two, one)
+    ways = ["One server for both", "pools of their own"]
+    first, second = ways if one[0] >= two[0] else ways[::-1]
+    sure = "more than their intervals" if low > high else "but their intervals overlap"
+    first = f"{first[:1].upper()}{first[1:]} give{'s' * (one[0] >= two[0])}"
+    gap = f"{percent(more / less - 1.0)} more tokens/s a GPU than {second.lower()}"
+    return f"{first} {gap} ({more:,.0f} against {less:,.0f}), {sure}."
+
+
+def whole_rate(data: xr.Dataset) -> float:
+    """Return the output tokens a second and accelerator of whole pools."""
+    output = lengths(json.loads(data.attrs["inputs"]))[1]
+    return float(data.pools_rate) * output / float(data.attrs["gpus"])
+
+
+# ---- What was assumed ---------------------------------------------------------------------------
+
+
+def asked_sentence(data: xr.Dataset) -> str:
+    """Return the software and the formats, and what the intervals are of."""
+    return ""
