@@ -55,7 +55,7 @@ def told(machine: OneMachine, shown: np.ndarray, own: str | None = None) -> xr.D
     }
     attrs = {"objective": question.objective, **limits_told(machine)}
     if np.isfinite(machine.limit):
-        whole["limit"] = machine.limit, "1", "What a plan may need"
+        whole["need_limit"] = machine.limit, "1", "What a plan may need"
     if fits:
         whole |= {**standing(machine, data.isel(plan=0)), **_close(machine, data.isel(plan=0))}
     if own is not None:

@@ -17,6 +17,7 @@ from jaxroof.engine.grid.question import ask
 from jaxroof.engine.search.none_legal import NoLegalPlan, none_legal
 from jaxroof.engine.search.one_machine import OneMachine, Whole, as_variables, one_machine
 from jaxroof.engine.search.problem import check_search
+from jaxroof.engine.search.several_limits import RELAXED, relaxed_limits
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import estimator as named
@@ -29,7 +30,7 @@ OTHERS = {"prefill": ("tpot", "load"), "decode": ("ttft", "load")}  # limits of 
 SPLITS = ("aggregated", "disaggregated", "both")
 DEGREES = ("tensor", "data", "pipeline")  # their product is a replica
 COST, LOAD = "accelerator_time", "load_gpus"
-MORE = 0.1  # share by which limits are relaxed
+WITHOUT = "_without"  # ends the name of a limit that is left out
 Settings = Mapping[str, Any]
 
 
@@ -189,19 +190,12 @@ def limits(machine: OneMachine) -> Whole:
 
 
 def relaxed(machine: OneMachine) -> dict[str, float]:
-    """Return the objective of the best plan with each limit relaxed, and with none, by its name.
-
-    Only limits without which another plan would be best are told.
-    """
-    aim, sign, over = machine.question.objective, machine.question.sign, machine.over
-    values = sign * machine.columns([aim])[aim]
+    """Return the best objective where each limit alone is relaxed, and where it is left out."""
     found = {}
-    for name, bound in _bounds(machine).items():
-        others = np.all([o <= 0.0 for other, o in over.items() if other != name], axis=0)
-        for key, more in ((name, MORE), (f"{name}_without", math.inf)):
-            held = others & (over[name] <= more * bound)
-            if held.any():
-                found[key] = sign * float(values[held].min())
+    for ending, share in (("", RELAXED), (WITHOUT, math.inf)):
+        one = relaxed_limits(machine, share).limit_relaxed
+        each = zip(one["limit"].values.tolist(), one.values.tolist(), strict=True)
+        found |= {f"{name}{ending}": value for name, value in each if math.isfinite(value)}
     return found
 
 

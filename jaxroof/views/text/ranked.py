@@ -54,7 +54,8 @@ def numbered(data: xr.Dataset) -> tuple[Shown, list[xr.Dataset]]:
 
 def limit_of(data: xr.Dataset) -> float:
     """Return what a plan may need."""
-    told = next((data[name] for name in ("capacity", "limit") if name in data), None)
+    names = ("capacity", "need_limit", "limit")  # the last of older files
+    told = next((data[n] for n in names if n in data and not data[n].ndim), None)
     if told is not None:
         return float(told)
     numbers = json.loads(data.attrs["inputs"])

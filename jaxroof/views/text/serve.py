@@ -8,12 +8,19 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.analyses.result_metadata import objective_of, parts_of, rises, unit_of, words_of
-from jaxroof.analyses.serve import COST, DEGREES, LOAD, POOLS, pool_of
+from jaxroof.analyses.serve import COST, DEGREES, LOAD, POOLS, WITHOUT, pool_of
 from jaxroof.errors import listing
-from jaxroof.units import amount, percent, portion, seconds, show, size
+from jaxroof.units import amount, percent, seconds, show
 from jaxroof.views.text.layout import PlainTable, Shown
 from jaxroof.views.text.plan import field_columns, fields_words, is_usual, used_fields
-from jaxroof.views.text.ranked import behind, counts_sentence, missed_words, numbered, shares
+from jaxroof.views.text.ranked import (
+    behind,
+    counts_sentence,
+    limit_of,
+    missed_words,
+    numbered,
+    shares,
+)
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
 
 GB, MS, MILLION = 1e9, 1e-3, 1e6
@@ -148,7 +155,7 @@ def plans_table(data: xr.Dataset) -> PlainTable:
     if "users" in data:
         held = Shown("at\nonce", lambda row: f"{copies(data, row) * float(row.users):,.0f}", 2)
         columns.append(held)
-    limit = float(data["limit"])
+    limit = limit_of(data)
     columns.append(Shown("HBM\n[GB]", lambda row: f"{float(row.memory) / GB:.1f}", 3))
     share = Shown(
         f"% of\n{limit / GB:.4g}", lambda row: f"{100 * float(row.memory) / limit:.0f}", 1
@@ -171,7 +178,7 @@ def limits_sentence(data: xr.Dataset, own: str = "tokens/s a GPU") -> str:
 
     told = {n for n in LIMITS if n != LOAD or "load_asked" in data}
     asked = [name for name in LIMITS if name in told and f"{name}_limit" in data]
-    binds = [name for name in asked if gain(f"{name}_without") >= WORTH]
+    binds = [name for name in asked if gain(f"{name}{WITHOUT}") >= WORTH]
     if not binds:
         return "No limit binds." * bool(asked)
     each = []
@@ -265,7 +272,7 @@ def own_sentence(data: xr.Dataset) -> str:
         if aim == COST
         else behind(own, first, data, aim)
     )
-    if missed := missed_words(data, float(data["limit"])):
+    if missed := missed_words(data, limit_of(data)):
         return f"{said}, is outside of the limits: {listing([*missed.values()])}; {worse}."
     place, fits = int(data.own_place), int(data.plans_feasible)
     if place == 1 or own == first:
@@ -288,7 +295,9 @@ def _pair(data: xr.Dataset) -> Iterator[Said]:
         table = plans_table(one)
         table.title = f"{name.capitalize()} pool"
         yield from quiet(table)
-        yield from usual(limits_sentence(one, f"its requests/s a GPU") if not without else "")
+        yield from usual(
+            limits_sentence(one, "requests/s a GPU of this pool") if not without else ""
+        )
     if not without:
         yield from usual(f"{LETTERS}; busy in tenths of the time.")
         each = (parts_sentence(one.isel(plan=0), f" of {name}") for name, one in pools.items())
