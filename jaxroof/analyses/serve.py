@@ -1,8 +1,9 @@
-"""Which plan serves a model under limits: prompts and answers on the same accelerators, or in pools.
+"""Which plan serves a model under limits: on accelerators that do both, or in two pools.
 
 Source: docs/models/serving.md, sections 6 to 9.
 """
 
+import dataclasses
 import json
 import math
 import re
@@ -13,6 +14,9 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.analyses.legal_plans import told
+from jaxroof.catalog.architecture import Architecture
+from jaxroof.catalog.lookup import architecture
+from jaxroof.catalog.serving_software import ServingSoftware, serving_name, weak_points
 from jaxroof.engine.grid.question import ask
 from jaxroof.engine.search.none_legal import NoLegalPlan, none_legal
 from jaxroof.engine.search.one_machine import OneMachine, Whole, as_variables, one_machine
@@ -21,6 +25,7 @@ from jaxroof.engine.search.several_limits import RELAXED, relaxed_limits
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import estimator as named
+from jaxroof.estimators.serving.server import closed_loop
 from jaxroof.plan_lists import distinct_rows
 from jaxroof.records import get_at
 
@@ -88,9 +93,27 @@ def serve(
                 data.attrs["pools_refused"] = str(error)
             else:
                 raise
-    about = {name: value if isinstance(value, str) else "" for name, value in asked.items()}
-    about = {"model": about["model"], "system": about["system"], "split": split}
-    return data.assign_attrs(about, question="serve", gpus=float(gpus))
+    if not data.attrs.get("estimator"):  # of pools alone
+        data = data.assign_attrs({**pool_of(data, "decode").attrs, **data.attrs})
+    return data.assign_attrs(said_of(given), question="serve", split=split, gpus=float(gpus))
+
+
+def said_of(given: Settings) -> dict[str, str]:
+    """Return attributes that name the model, the machine and the software of a question."""
+    model, system, software = (given.get(name) for name in ("model", "system", "software"))
+    about = {"model": model, "system": system}
+    found = {key: one if isinstance(one, str) else "own" for key, one in about.items()}
+    asked = {name: name in given for name in ("software", "precision", "cache")}
+    found["usual"] = json.dumps([name for name, told in asked.items() if not told])
+    if isinstance(software, ServingSoftware):
+        return {**found, "software": "own", "weak": "[]"}
+    weak = weak_points(software, system, float(_architecture(model).experts) > 0.0)
+    name = str(serving_name(software, system))
+    return {**found, "software": name, "weak": json.dumps([*weak])}
+
+
+def _architecture(model: Any) -> Architecture:
+    return model if isinstance(model, Architecture) else architecture(model)
 
 
 def pool_of(data: xr.Dataset, name: str) -> xr.Dataset:
@@ -147,16 +170,35 @@ def _aggregated(machine: OneMachine, users: float | None, top: int, own: str | N
     fits = machine.fitting
     whole: dict[str, Any] = {}
     if users is not None and len(fits):
-        held = machine.columns(["users"])["users"][fits] / replicas(machine, fits)
-        most = float(held.max()) * float(machine.question.inputs.gpus)
+        gpus = float(machine.question.inputs.gpus)
+        held = machine.columns(["users"])["users"][fits] / replicas(machine, fits) * gpus
+        most = float(held.max())
+        enough = fits[held >= users]
+        fits = enough if len(enough) else fits
         whole["users_most"] = most, "request", "Requests at once that any plan within limits holds"
         whole["users_asked"] = users, "request", "Requests at once that were asked for"
-        enough = fits[held * float(machine.question.inputs.gpus) >= users]
-        fits = enough if len(enough) else fits
     order = machine.ranked(fits) if len(fits) else _nearest(machine)
+    if users is not None and machine.held[order[0]]:
+        whole |= _with_users(machine, int(order[0]), users)
     data = told(machine, _of_each_split(machine, order)[:top], own)
     whole |= {**limits(machine), **_load(machine)}
     return data.assign(as_variables(whole)).assign_attrs(relaxed=json.dumps(relaxed(machine)))
+
+
+def _with_users(machine: OneMachine, place: int, users: float) -> Whole:
+    """Return what a plan gives where so many requests are always in flight."""
+    question = machine.question
+    fields = {name: np.float64(value) for name, value in machine.plan(place).items()}
+    assert question.estimator.plan is not None
+    inputs = dataclasses.replace(question.inputs, plan=question.estimator.plan(**fields))
+    each = users * replicas(machine, np.array([place])) / float(question.inputs.gpus)
+    closed = closed_loop(inputs, question.recipe, np.float64(each[0]))
+    report = question.estimator.evaluate(closed, question.recipe)
+    return {
+        "users_tpot": (float(report.tpot), "s", "Time of a token with these requests in flight"),
+        "users_ttft": (float(report.ttft), "s", "Time to the first token with them"),
+        "users_rate": (float(report.output_rate), "token/s", "What an accelerator gives with them"),
+    }
 
 
 def _of_each_split(machine: OneMachine, order: np.ndarray) -> np.ndarray:
@@ -270,7 +312,8 @@ def _whole_pools(machines: Mapping[str, OneMachine], gpus: float) -> Whole:
     best = np.unravel_index(int(np.argmax(rate)), rate.shape)
     if rate[best] <= 0.0:
         return {}
-    prefill, decode = (machines[n].plan(int(places[n][at])) for n, at in zip(POOLS, best))
+    at = dict(zip(POOLS, best[:2], strict=True))
+    prefill, decode = (machines[name].plan(int(places[name][at[name]])) for name in POOLS)
     # no more prefill replicas than keep decode busy
     need = math.ceil(float(rate[best] / rates["prefill"][best[0]]) - 1e-9)
     return {

@@ -126,7 +126,7 @@ def changes_sentence(data: xr.Dataset, every: Sequence[Frontier]) -> list[str]:
     marks = np.unique(data.interactivity.values)
     leads = [max(every, key=lambda one, s=speed: one.rate(s)).name for speed in marks]
     runs = [(leads[0], float(marks[0]))]
-    for before, after, name in zip(marks[:-1], marks[1:], leads[1:], strict=True):
+    for before, name in zip(marks[:-1], leads[1:], strict=True):
         if name != runs[-1][0]:
             runs.append((name, float(before)))
     if len(runs) == 1:

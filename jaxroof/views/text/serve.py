@@ -10,6 +10,9 @@ import xarray as xr
 from jaxroof.analyses.result_metadata import objective_of, parts_of, rises, unit_of, words_of
 from jaxroof.analyses.serve import COST, DEGREES, LOAD, POOLS, WITHOUT, pool_of
 from jaxroof.errors import listing
+from jaxroof.estimators.serving.interval import LEVEL, REGIMES, reasons_outside
+from jaxroof.estimators.serving.named_settings import CACHES, formats_in_words
+from jaxroof.estimators.serving.plans import BATCHES
 from jaxroof.units import amount, percent, seconds, show
 from jaxroof.views.text.layout import PlainTable, Shown
 from jaxroof.views.text.plan import field_columns, fields_words, is_usual, used_fields
@@ -43,7 +46,7 @@ def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
         yield from usual(f"No pools of their own: {refused}.")
     elif split != "aggregated":
         yield from _pair(data)
-    yield from usual(asked_sentence(data))
+    yield from usual(*asked_sentences(data))
     yield from verbose(counts_sentence(data) if "plans_legal" in data else "")
 
 
@@ -109,7 +112,8 @@ def has_rent(data: xr.Dataset) -> bool:
 
 def dollars(plan: xr.Dataset) -> str:
     """Return what a million output tokens cost."""
-    return f"${MILLION * float(plan.token_cost):.3g}"
+    output = lengths(json.loads(plan.attrs["inputs"]))[1]
+    return f"${MILLION * float(plan.cost) / output:.3g}"
 
 
 def rate_interval(plan: xr.Dataset) -> tuple[float, float]:
@@ -180,6 +184,8 @@ def limits_sentence(data: xr.Dataset, own: str = "tokens/s a GPU") -> str:
     asked = [name for name in LIMITS if name in told and f"{name}_limit" in data]
     binds = [name for name in asked if gain(f"{name}{WITHOUT}") >= WORTH]
     if not binds:
+        if int(data["batch"][0] if "batch" in data else 0) == BATCHES[-1]:
+            return f"No limit binds: batches of more than {BATCHES[-1]:,} are not tried."
         return "No limit binds." * bool(asked)
     each = []
     for name in binds:
@@ -228,14 +234,17 @@ def load_sentence(data: xr.Dataset) -> str:
 
 
 def users_sentence(data: xr.Dataset) -> str:
-    """Return whether as many requests at once as asked for are held."""
+    """Return what as many requests at once as asked for would see, or how many are held."""
     if "users_asked" not in data:
         return ""
-    asked, most, gpus = float(data.users_asked), float(data.users_most), float(data.attrs["gpus"])
+    asked, most, gpus = (float(v) for v in (data.users_asked, data.users_most, data.attrs["gpus"]))
     if asked > most:
         need = math.ceil(asked / most * gpus)
-        return f"At most {most:,.0f} requests at once, not {asked:,.0f}: about {need:,} would."
-    return f"{asked:,.0f} requests at once are {percent(asked / most)} of what they hold."
+        held = f"These {gpus:,.0f} hold at most {most:,.0f} requests at once within the limits"
+        return f"{held}; {asked:,.0f} take about {need:,}."
+    tpot, ttft = seconds(float(data.users_tpot)), seconds(float(data.users_ttft))
+    rate = f"{float(data.users_rate):,.0f} tokens/s a GPU"
+    return f"With always {asked:,.0f} at once: TPOT {tpot}, TTFT {ttft}, {rate}."
 
 
 def nothing_sentence(data: xr.Dataset) -> str:
@@ -299,7 +308,7 @@ def _pair(data: xr.Dataset) -> Iterator[Said]:
             limits_sentence(one, "requests/s a GPU of this pool") if not without else ""
         )
     if not without:
-        yield from usual(f"{LETTERS}; busy in tenths of the time.")
+        yield from usual(f"{LETTERS}; busy: share of the time.")
         each = (parts_sentence(one.isel(plan=0), f" of {name}") for name, one in pools.items())
         yield from usual(*each)
 
@@ -382,6 +391,28 @@ def whole_rate(data: xr.Dataset) -> float:
 # ---- What was assumed ---------------------------------------------------------------------------
 
 
-def asked_sentence(data: xr.Dataset) -> str:
-    """Return the software and the formats, and what the intervals are of."""
-    return ""
+def asked_sentences(data: xr.Dataset) -> Iterator[str]:
+    """Yield software and formats, what the intervals are of, and what was never measured."""
+    asked, usual_ones = json.loads(data.attrs["inputs"]), json.loads(data.attrs["usual"])
+    width = asked["precision.cache_width"]
+    cache = next((name for name, size in CACHES.items() if size == width), f"{width:g} B")
+    told = {
+        "software": f"software {data.attrs['software']}",
+        "precision": f"weights in {formats_in_words(asked)}",
+        "cache": f"cache in {cache}",
+    }
+    said = [f"{words}{' (unless given)' * (name in usual_ones)}" for name, words in told.items()]
+    yield f"{said[0][:1].upper()}{', '.join(said)[1:]}."
+    first = data if "regime" in data else pool_of(data, "decode")
+    kinds = [REGIMES[int(first.regime[0])].words]
+    if "decode_regime" in data and first is data:
+        kinds.append(REGIMES[int(data.decode_regime[0])].words)
+    yield f"In brackets: what {LEVEL} % of measured servers took ({listing(dict.fromkeys(kinds))})."
+    whole = float(first["pipeline"][0])
+    more = [asked[f"workload.{name}"] for name in ("drafts", "hit")]
+    hidden = [asked[f"software.{name}"] for name in ("overlap", "forward")]
+    never = [*reasons_outside(*more, whole, *hidden)]
+    if never:
+        yield f"What-if: nobody's measurements were compared with {listing(never)}."
+    if weak := json.loads(data.attrs["weak"]):
+        yield f"Rough: {'; '.join(weak)}."
