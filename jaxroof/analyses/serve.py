@@ -23,7 +23,7 @@ from jaxroof.engine.search.one_machine import OneMachine, Whole, as_variables, o
 from jaxroof.engine.search.problem import check_search
 from jaxroof.engine.search.several_limits import RELAXED, relaxed_limits
 from jaxroof.errors import InputError, refusal, unknown
-from jaxroof.estimator import Estimator
+from jaxroof.estimator import FAR, Estimator
 from jaxroof.estimators import estimator as named
 from jaxroof.estimators.serving.server import closed_loop
 from jaxroof.plan_lists import distinct_rows
@@ -232,12 +232,18 @@ def limits(machine: OneMachine) -> Whole:
 
 
 def relaxed(machine: OneMachine) -> dict[str, float]:
-    """Return the best objective where each limit alone is relaxed, and where it is left out."""
+    """Return the best objective where each limit alone is relaxed or left out, and without any."""
     found = {}
     for ending, share in (("", RELAXED), (WITHOUT, math.inf)):
         one = relaxed_limits(machine, share).limit_relaxed
         each = zip(one["limit"].values.tolist(), one.values.tolist(), strict=True)
         found |= {f"{name}{ending}": value for name, value in each if math.isfinite(value)}
+    question = machine.question
+    relax = {limit.result: limit.relax for limit in question.estimator.limits}
+    hard = [o <= 0.0 for name, o in machine.over.items() if not relax[name]]
+    held = np.all(hard, axis=0) if hard else np.ones(machine.plans.size, bool)
+    aim = question.sign * machine.columns([question.objective])[question.objective]
+    found[WITHOUT] = question.sign * float(np.min(aim, where=held, initial=FAR))
     return found
 
 

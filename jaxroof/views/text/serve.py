@@ -186,6 +186,8 @@ def limits_sentence(data: xr.Dataset, own: str = "tokens/s a GPU") -> str:
     if not binds:
         if int(data["batch"][0] if "batch" in data else 0) == BATCHES[-1]:
             return f"No limit binds: batches of more than {BATCHES[-1]:,} are not tried."
+        if gain(WITHOUT) >= WORTH:
+            return "Several limits bind together: more of one alone gives nothing."
         return "No limit binds." * bool(asked)
     each = []
     for name in binds:
@@ -401,13 +403,16 @@ def asked_sentences(data: xr.Dataset) -> Iterator[str]:
         "precision": f"weights in {formats_in_words(asked)}",
         "cache": f"cache in {cache}",
     }
-    said = [f"{words}{' (unless given)' * (name in usual_ones)}" for name, words in told.items()]
-    yield f"{said[0][:1].upper()}{', '.join(said)[1:]}."
+    chosen = [words for name, words in told.items() if name not in usual_ones]
+    usually = [words for name, words in told.items() if name in usual_ones]
+    said = [", ".join(chosen), f"by default {', '.join(usually)}" * bool(usually)]
+    line = "; ".join(filter(None, said))
+    yield f"{line[:1].upper()}{line[1:]}."
     first = data if "regime" in data else pool_of(data, "decode")
     kinds = [REGIMES[int(first.regime[0])].words]
     if "decode_regime" in data and first is data:
         kinds.append(REGIMES[int(data.decode_regime[0])].words)
-    yield f"In brackets: what {LEVEL} % of measured servers took ({listing(dict.fromkeys(kinds))})."
+    yield f"In brackets: between these {LEVEL} % of measured servers lie ({listing([*dict.fromkeys(kinds)])})."
     whole = float(first["pipeline"][0])
     more = [asked[f"workload.{name}"] for name in ("drafts", "hit")]
     hidden = [asked[f"software.{name}"] for name in ("overlap", "forward")]
