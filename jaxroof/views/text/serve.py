@@ -412,7 +412,8 @@ def asked_sentences(data: xr.Dataset) -> Iterator[str]:
     kinds = [REGIMES[int(first.regime[0])].words]
     if "decode_regime" in data and first is data:
         kinds.append(REGIMES[int(data.decode_regime[0])].words)
-    yield f"In brackets: between these {LEVEL} % of measured servers lie ({listing([*dict.fromkeys(kinds)])})."
+    kind = listing([*dict.fromkeys(kinds)])
+    yield f"In brackets: between which {LEVEL} % of measured servers lie ({kind})."
     whole = float(first["pipeline"][0])
     more = [asked[f"workload.{name}"] for name in ("drafts", "hit")]
     hidden = [asked[f"software.{name}"] for name in ("overlap", "forward")]
