@@ -334,7 +334,7 @@ def test_help_fits_a_terminal_of_80_columns(name):
 
 def _of_today(name: str, given: dict[str, object]) -> bool:
     """Return whether a command line asks about a model of today."""
-    return name == "fit" or given.get("estimator") == "training"
+    return name in ("fit", "serve") or given.get("estimator") == "training"
 
 
 def is_own_file(name: str) -> bool:

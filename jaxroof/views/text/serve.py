@@ -35,7 +35,7 @@ LETTERS = "In the table: tp tensor, dp data (attention), pp pipeline, ep whole e
 
 def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
     """Yield the best server, the best pair of pools, or both and which of them is better."""
-    yield from title(_title(data))
+    yield from title(title_of(data))
     split = str(data.attrs["split"])
     refused = str(data.attrs.get("pools_refused", ""))
     if split == "both" and not refused:
@@ -50,7 +50,7 @@ def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
     yield from verbose(counts_sentence(data) if "plans_legal" in data else "")
 
 
-def _title(data: xr.Dataset) -> str:
+def title_of(data: xr.Dataset) -> str:
     """Return the question: model, machine, lengths and limits."""
     about, asked = data.attrs, json.loads(data.attrs["inputs"])
     said = [f"{about['model']} on {about['gpus']:,.0f} x {about['system']}"]
