@@ -208,6 +208,11 @@ NAMED = "--model llama3-8b --batch 64 --where tp=8"
         ("search --set operation.chip_mtbf='50,000 h'", "write '50000 h'"),
         ("search --batch 32", "--batch: given twice; expected it once"),
         ("budget", "operation.rent: not given of h100-nvs8"),
+        (
+            "budget --system h20-nvs8 --set operation.price=3e4",
+            "system.chip_watts: not known of h20",
+        ),
+        ("search --set operation.busy_share=1.1", "operation.busy_share: expected a finite number"),
         ("budget --rent '2 $/h' --set operation.hidden=2", "operation.hidden: expected a finite"),
         ("budget --rent '2 $/h' --deadline soon", "deadline: expected such as '80 days'"),
         ("budget --rent '2 $/h' --system h100-nvs8", "h100-nvs8: given twice"),
@@ -219,6 +224,13 @@ def test_the_command_refuses_in_a_line(jaxroof: Any, line: str, said: str):
     assert found.code == 2
     assert said in found.err
     assert found.err.count("\n") == 1
+
+
+def test_a_deadline_without_tokens_is_refused_by_the_command(jaxroof: Any):
+    line = "budget --model glm-4.6 --system h100-nvs8 --gpus 8 --batch 64 --rent '2 $/h'"
+    found = jaxroof(f"{line} --deadline 80")
+    assert found.code == 2
+    assert "tokens: not known of glm-4.6, and a deadline needs them; expected 15e12" in found.err
 
 
 def test_every_option_that_is_a_list_may_be_repeated(jaxroof: Any):
