@@ -6,7 +6,7 @@ running minimum along each limit gives the least objective at every combination 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -105,6 +105,37 @@ def cells_of(results: np.ndarray, bounds: np.ndarray) -> tuple[np.ndarray, np.nd
     """
     order = np.argsort(bounds, kind="stable")
     return np.searchsorted(bounds[order], results, side="left"), np.argsort(order, kind="stable")
+
+
+def misses(
+    results: Mapping[str, np.ndarray], bounds: Mapping[str, np.ndarray]
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Return how many plans each limit excludes, and by how much the nearest plan misses it.
+
+    The nearest is one of those within the other limits; of all plans, where there are none.
+    Arguments: by limit the results [plan] of one plan or more, and the bounds [point].
+    Returns: by limit, [point] each.
+    """
+    levels = {name: np.unique(some) for name, some in bounds.items()}
+    cells = {name: cells_of(results[name], some)[0] for name, some in levels.items()}
+    places = {name: np.searchsorted(levels[name], some) for name, some in bounds.items()}
+    found = {}
+    for name, result in results.items():
+        others = [other for other in results if other != name]
+        shape = [len(levels[other]) + 1 for other in others] or [1]
+        flat = np.zeros(len(result), np.int64)
+        for other, size in zip(others, shape, strict=False):
+            flat = flat * size + cells[other]
+        least = np.full(math.prod(shape), np.inf)
+        np.minimum.at(least, flat, result)
+        least = least.reshape(shape)
+        for limit in range(len(shape)):
+            least = np.minimum.accumulate(least, axis=limit)
+        near = least[tuple(places[other] for other in others) or (0,)]
+        near = np.where(np.isfinite(near), near, result.min())
+        count = len(result) - np.searchsorted(np.sort(result), bounds[name], side="right")
+        found[name] = count, np.maximum(near - bounds[name], 0.0)
+    return found
 
 
 def frontier_of(

@@ -27,7 +27,7 @@ from jaxroof.engine.search.candidates import (
     read_paths,
     with_plans,
 )
-from jaxroof.engine.search.cells import frontier_of
+from jaxroof.engine.search.cells import frontier_of, misses
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.direct import in_pieces, objectives_of
 from jaxroof.engine.search.plan_text import parse_plan
@@ -92,19 +92,24 @@ class OneMachine:
     def _columns(self) -> dict[str, np.ndarray]:
         return {self.question.estimator.need: self.need}
 
-    def over_at(self, inputs: Any) -> dict[str, np.ndarray]:
-        """Return by how much each plan exceeds each limit at the bounds of some inputs."""
-        asked = dataclasses.replace(self.question, inputs=inputs)
-        estimator, found = asked.estimator, {asked.estimator.need: self.need - limit_of(asked)}
-        if others := estimator.limits[1:]:
-            results = self.columns([self.question.objective, *(other.result for other in others)])
-            found |= {o.result: results[o.result] - float(o.of(inputs)) for o in others}
-        return found
+    @functools.cached_property
+    def limited(self) -> dict[str, np.ndarray]:
+        """Return the results of every plan that have limits."""
+        if len(names := [*self.bounds]) > 1:
+            self.columns([self.question.objective, *names])  # evaluated together
+        return self.columns(names)
+
+    @functools.cached_property
+    def bounds(self) -> dict[str, float]:
+        """Return the bound of each limit, by its result."""
+        others = self.question.estimator.limits[1:]
+        further = {other.result: float(other.of(self.question.inputs)) for other in others}
+        return {self.question.estimator.need: self.limit, **further}
 
     @functools.cached_property
     def over(self) -> dict[str, np.ndarray]:
         """Return by how much each plan exceeds each limit: result -> excess."""
-        return self.over_at(self.question.inputs)
+        return {name: result - self.bounds[name] for name, result in self.limited.items()}
 
     @functools.cached_property
     def held(self) -> np.ndarray:
@@ -200,19 +205,14 @@ class OneMachine:
         share = TIE if close is None else close(best)
         return self.distinct(self.within(value + share * abs(value))[0])
 
-    def beyond(self, inputs: Any = None) -> dict[str, tuple[int, float]]:
+    def beyond(self) -> dict[str, tuple[int, float]]:
         """Return how many plans each limit excludes, and by how much the nearest plan misses it.
 
         The nearest is one of those within the other limits; of all plans, where there are none.
-        Arguments: ``inputs`` that differ in bounds of limits alone, by default the question's.
         """
-        told, over = {}, self.over if inputs is None else self.over_at(inputs)
-        for name, more in over.items():
-            others = [o <= 0.0 for other, o in over.items() if other != name]
-            near = np.all(others, axis=0)
-            missing = more[near] if np.any(near) else more
-            told[name] = int((more > 0.0).sum()), max(float(missing.min()), 0.0)
-        return told
+        bounds = {name: np.array([bound]) for name, bound in self.bounds.items()}
+        found = misses(self.limited, bounds)
+        return {name: (int(count[0]), float(by[0])) for name, (count, by) in found.items()}
 
     @property
     def why_none(self) -> str:

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,12 @@ from jaxroof.engine.grid.axes import Axis, AxisValues, replace_all, spread
 from jaxroof.engine.grid.chunks import Progress, progress_share
 from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance, stack_choices
 from jaxroof.engine.grid.evaluate import evaluate_points, ravel_grid
+from jaxroof.engine.search.cells import misses
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.driver import SearchResult, best_plans
 from jaxroof.engine.search.none_legal import none_legal
 from jaxroof.engine.search.one_machine import (
     FEASIBLE,
-    OneMachine,
     as_variables,
     one_machine,
     standing,
@@ -190,33 +190,44 @@ def _columns(
         columns[f"{estimator.need}_missing"] = (dims, missing)
     reason = np.where(columns["plans_feasible"][1] > 0, 0, np.where(found.legal > 0, 1, 2))
     others = [limit.result for limit in estimator.limits[1:]]
-    misses = {name: np.where(found.legal > 0, 0.0, np.nan) for name in others}
-    machines: dict[tuple[int, ...], OneMachine] = {}
-    swept = axis_roles(question).swept if others else {}
-    for index in map(tuple, np.argwhere(~held[..., 0] & (found.legal > 0)) if others else ()):
-        inputs = _inputs_at(question, index)
-        here = tuple(0 if d in swept else at for d, at in enumerate(index))  # of equal results
-        if here not in machines:
-            machines[here] = one_machine(dataclasses.replace(question, inputs=inputs, axes=()))
-        told = machines[here].beyond(inputs)
-        if missing[index] == 0.0:  # some plans fit the first limit
-            reason[index] = 3 + others.index(max(others, key=lambda name: told[name][0]))
-        for name, column in misses.items():
-            column[index] = told[name][1]
-    for name, column in misses.items():
+    nearest = {name: np.where(found.legal > 0, 0.0, np.nan) for name in others}
+    for here, told in _beyond(question, ~held[..., 0] & (found.legal > 0)) if others else ():
+        for name, column in nearest.items():
+            column[here] = told[name][1]
+        most = np.argmax([told[name][0] for name in others], axis=0)
+        fits = missing[here] == 0.0  # some plans fit the first limit
+        reason[here] = np.where(fits, 3 + most, reason[here])
+    for name, column in nearest.items():
         columns[f"{name}_missing"] = (dims, column)
     columns["reason"] = (dims, reason.astype(np.int8))
     return columns
 
 
-def _inputs_at(question: SearchProblem, index: tuple[int, ...]) -> Any:
-    """Return the inputs of one point of the grid."""
-    here = {
-        path: column[at]
-        for axis, at in zip(question.axes, index, strict=True)
-        for path, column in axis.columns.items()
+def _beyond(
+    question: SearchProblem, lacking: np.ndarray
+) -> Iterator[tuple[tuple[np.ndarray, ...], Mapping[str, tuple[np.ndarray, np.ndarray]]]]:
+    """Yield places of the grid without a plan, and what each limit keeps out there (``misses``).
+
+    Places that differ in bounds of limits alone come together: their plans are evaluated once.
+    """
+    kind, wide = axis_roles(question), spread(question.inputs, question.axes)
+    moved = [d for d in range(lacking.ndim) if d not in (*kind.swept, *kind.limits)]
+    bounds = {
+        limit.result: np.broadcast_to(limit.of(wide), lacking.shape)
+        for limit in question.estimator.limits
     }
-    return replace_all(question.inputs, here)
+    alike: dict[tuple[int, ...], list[np.ndarray]] = {}
+    for index in np.argwhere(lacking):
+        alike.setdefault(tuple(index[moved]), []).append(index)
+    for some in alike.values():
+        values = {
+            path: column[at]
+            for axis, at in zip(question.axes, some[0], strict=True)
+            for path, column in axis.columns.items()
+        }
+        inputs, here = replace_all(question.inputs, values), tuple(np.stack(some, axis=1))
+        machine = one_machine(dataclasses.replace(question, inputs=inputs, axes=()))
+        yield here, misses(machine.limited, {name: b[here] for name, b in bounds.items()})
 
 
 def winning_inputs(question: SearchProblem, found: SearchResult) -> Any:

@@ -31,13 +31,12 @@ def relaxed_limits(machine: OneMachine, share: float = RELAXED) -> xr.Dataset:
     the best objective where it is relaxed (NaN where nothing is within, or where a limit cannot be
     relaxed). Empty for an estimator with one limit.
     """
-    question, names = machine.question, list(machine.over)
-    limits = question.estimator.limits
+    question, names = machine.question, list(machine.bounds)
+    limits, bounds = question.estimator.limits, [*machine.bounds.values()]
     if len(names) < 2 or not machine.plans.size:
         return xr.Dataset()
     aim, about = question.objective, field_metadata(question.report)
     value = question.sign * machine.columns([aim])[aim]
-    bounds = [machine.limit, *(float(limit.of(question.inputs)) for limit in limits[1:])]
     best = np.full(len(names), np.nan)
     for place, (limit, bound) in enumerate(zip(limits, bounds, strict=True)):
         more = machine.over[limit.result]

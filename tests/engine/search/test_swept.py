@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jaxroof as jr
-from jaxroof.engine.search.cells import cells_of, firsts, frontier_of
+from jaxroof.engine.search.cells import cells_of, firsts, frontier_of, misses
 from jaxroof.engine.search.driver import best_plans
 from jaxroof.engine.search.problem import axis_roles, check_search
 from jaxroof.estimator import FAR, TIE
@@ -175,3 +175,19 @@ def test_a_limit_that_holds_by_nature_is_not_relaxed():
 
 
 PUBLISHED = {"model": "gpt3", "system": "b200-nvs8", "gpus": 64, "global_batch": 64}
+
+
+@given(compared())
+def test_what_each_limit_keeps_out_is_counted_at_every_combination(asked):
+    values, results, bounds = asked
+    if not len(values):
+        return
+    named = {str(n): result[:, 0] for n, result in enumerate(results)}
+    points = dict(zip(named, (one.ravel() for one in np.meshgrid(*bounds)), strict=True))
+    for name, (count, missing) in misses(named, points).items():
+        for point in range(points[name].size):
+            over = {n: named[n] - some[point] for n, some in points.items()}
+            near = np.all([o <= 0.0 for n, o in over.items() if n != name], axis=0)
+            more = over[name][near] if np.any(near) else over[name]
+            assert count[point] == (over[name] > 0.0).sum()
+            assert missing[point] == max(more.min(), 0.0)
