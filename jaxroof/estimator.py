@@ -186,6 +186,11 @@ class Estimator:
         fields = dataclasses.fields(self.plan) if self.plan else ()
         return {f.name: f.metadata["flags"] for f in fields if "flags" in f.metadata}
 
+    @property
+    def labelled(self) -> bool:
+        """Return whether a machine by name has the capacity of its label, not that reported."""
+        return getattr(self.names.get(self.machine), "keywords", {}).get("reported") is False
+
     def kinds(
         self, inputs: Any, plans: Mapping[str, np.ndarray], placed: bool = False
     ) -> Mapping[str, np.ndarray]:

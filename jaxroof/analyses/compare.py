@@ -17,11 +17,12 @@ from jaxroof.engine.search.problem import constraints_of
 from jaxroof.engine.search.search import search
 from jaxroof.errors import InputError, NoAnswer, refusal, shown
 from jaxroof.estimator import Estimator
-from jaxroof.estimators import TORUS, on_system
 from jaxroof.estimators import estimator as named
+from jaxroof.estimators import on_system
 from jaxroof.estimators.training.interval import Uncertain, chance_sooner
 from jaxroof.estimators.training.precision import BF16, MACHINE, PRECISION
-from jaxroof.records import leaves
+from jaxroof.missing import lacking
+from jaxroof.records import last_name, leaves
 from jaxroof.settings import by_path, choices_of
 
 FORM = "SYSTEM, SYSTEM:GPUS or SYSTEM:GPUS:PRECISION"
@@ -52,7 +53,7 @@ def compare(
     *,
     system: str | Sequence[str],
     model: str | Sequence[str],
-    global_batch: float,
+    global_batch: float | None = None,
     gpus: int | Sequence[int] | None = None,
     where: Any = (),
     estimator: Estimator | str = "training",
@@ -102,7 +103,8 @@ def compare(
     if not machines:
         raise NoStepTime(without)
     first, start = next(iter(machines.items()))
-    choices = {name: _read("model", of.names["model"], name)[1] for name in names}
+    read = {name: _read("model", of.names["model"], name) for name in names}
+    choices = {name: one[1] if isinstance(one, tuple) else {} for name, one in read.items()}
     models = {name: (asked(first, name).inputs.model, more) for name, more in choices.items()}
     axes: dict[str, Any] = {"model": models} if len(models) > 1 else {}
     axes |= _machine_axis(machines)
@@ -115,10 +117,10 @@ def compare(
     data = _by_name(search(of, start.inputs, progress=progress, **grid))
     if not data.plans_legal.values.any():
         check_legal(of, start.inputs, **grid)
-    assert of.limit is not None
-    most = np.array([float(of.limit(one.inputs)) for one in machines.values()])
-    about = {"units": "B", "long_name": "Memory that a step may fill"}
-    data["memory_limit"] = xr.Variable("system", most, about)
+    if of.limit is not None:
+        most = np.array([float(of.limit(one.inputs)) for one in machines.values()])
+        about = {"units": data[of.need].attrs["units"], "long_name": "What a plan may need"}
+        data[f"{of.need}_limit"] = xr.Variable("system", most, about)
     options = {
         "gpus": sizes,
         "global_batch": global_batch,
@@ -199,19 +201,17 @@ def _asked(
         return ask(of, settings={**given, "system": record})
     own = {PRECISION: one.number_format} if one.number_format else {}
     found = ask(of, settings={**given, **own, "system": one.system})
-    links = ("link_bandwidth",) if of.name == TORUS else ("fast_domain", "fast_bandwidth")
-    needed = ("hbm_capacity", "slow_bandwidth", *links)
-    lacks = [field for field in needed if getattr(found.inputs.system, field) is None]
+    absent = lacking(of, found.inputs, found.recipe, searched=True)
+    lacks = [last_name(number.path) for number in absent if number.path.startswith("system.")]
     if lacks:
         raise NoAnswer(f"{one.system}: lacks {', '.join(lacks)}; expected a system that has them")
     return found
 
 
 def _system_of(of: Estimator, one: Contender, number_format: str | None, chip: Any) -> Any:
-    if of.expand is None:  # the study's: peaks by number format, no chips
-        return named_system(one.system, one.number_format or number_format)
-    if of.name == TORUS:
-        return of.names["system"](one.system)
+    number_format = one.number_format or number_format
+    if of.expand is None and number_format:  # peaks by number format, no chips
+        return named_system(one.system, number_format)
     machine, _ = with_chip({}, one.system, chip)
     return of.names["system"](machine) if isinstance(machine, str) else machine
 

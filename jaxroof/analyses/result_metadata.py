@@ -74,9 +74,16 @@ def objective_of(data: xr.Dataset) -> str:
     return str(data.attrs.get("objective") or roles(data).get("objective") or "")
 
 
+def timed_of(data: xr.Dataset, name: str) -> str:
+    """Return the work that a result times: ``step`` of ``step_time``; empty if it has words."""
+    named = name.endswith("_time") and not about(data, name).get("words")
+    return words_of(data, name.removesuffix("_time")) if named else ""
+
+
 def run_of(data: xr.Dataset) -> str:
-    """Return the unit of work that the objective times: ``step`` of ``step_time``."""
-    return words_of(data, objective_of(data).removesuffix("_time"))
+    """Return the unit of work that the objective times, or the words of what else it is."""
+    aim = objective_of(data)
+    return timed_of(data, aim) or words_of(data, aim)
 
 
 def need_of(data: xr.Dataset) -> str:

@@ -12,7 +12,6 @@ from jaxroof.errors import refusal
 from jaxroof.io.history import of_command
 
 DETAIL = "jaxroof.detail"  # in what a command line remembers
-STEPS = ("training", "published")  # estimators of a training step
 FIELDS = {  # options, and the input that each sets
     "--model": "model",
     "--system": "system",
@@ -46,15 +45,17 @@ class Command(click.Command):
             sys.exit(super().invoke(ctx) or 0)
 
 
-class StepOption(click.Option):
-    """An option that a training step needs, and an estimator of one's own does not."""
+class FieldOption(click.Option):
+    """An option that is needed where the inputs of the estimator need its field."""
 
     def value_is_missing(self, value: Any) -> bool:
         """Return whether a value that is needed is not given."""
-        context = click.get_current_context()
-        name = context.params.get("estimator", STEPS[0])  # an unknown one is refused later
-        own = context.command.name == "search" and name not in STEPS
-        return not own and super().value_is_missing(value)
+        if not super().value_is_missing(value):
+            return False
+        from jaxroof.cli.question import needs  # of what is refused
+
+        name = click.get_current_context().params.get("estimator")
+        return name is None or needs(name, FIELDS[self.opts[0]])
 
 
 def remember(context: click.Context, parameter: click.Parameter, given: bool) -> None:
@@ -73,12 +74,12 @@ def remember(context: click.Context, parameter: click.Parameter, given: bool) ->
 
 OPTIONS = {
     "model": click.option(
-        "--model", "model_name", required=True, cls=StepOption, metavar="M", help="Name or file.",
+        "--model", "model_name", required=True, cls=FieldOption, metavar="M", help="Name or file.",
         shell_complete=completion.models,
     ),
     "system": click.option(
-        "--system", "system_name", required=True, cls=StepOption, metavar="S", help="Name or file.",
-        shell_complete=completion.systems,
+        "--system", "system_name", required=True, cls=FieldOption, metavar="S",
+        help="Name or file.", shell_complete=completion.systems,
     ),
     "estimator": click.option(
         "--estimator", default="training", show_default=True, is_eager=True, metavar="NAME",
@@ -94,11 +95,11 @@ OPTIONS = {
         help="Change a field or a choice: system.hbm_capacity='192 GB', attention=unfused.",
     ),
     "gpus": click.option(
-        "--gpus", required=True, cls=StepOption, metavar="N[,N...]", type=types.COUNTS,
+        "--gpus", required=True, cls=FieldOption, metavar="N[,N...]", type=types.COUNTS,
         help="Accelerators to split over.", **types.LIST,
     ),
     "batch": click.option(
-        "--batch", required=True, cls=StepOption, metavar="B", type=types.COUNT,
+        "--batch", required=True, cls=FieldOption, metavar="B", type=types.COUNT,
         help="Sequences of one optimizer step.",
     ),
     "sequence": click.option(

@@ -1,4 +1,4 @@
-"""What options ask about: plans of a training step, or one plan of it, of either estimator."""
+"""What options ask about: the plans of an estimator, or one of them."""
 
 import contextlib
 import dataclasses
@@ -12,43 +12,72 @@ import numpy as np
 from jaxroof.catalog.launch_options import is_launch, read_launch
 from jaxroof.catalog.launch_options import settings_of as launch_plan
 from jaxroof.catalog.lookup import system
-from jaxroof.cli.options import settings_of
+from jaxroof.cli.options import FIELDS, settings_of
 from jaxroof.engine.grid.question import ask
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.plan_text import parse_plan, plan_items
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimator import Estimator
-from jaxroof.estimators import TORUS, on_system
+from jaxroof.estimators import names, on_system
+from jaxroof.estimators.plugins import estimator_of
 from jaxroof.estimators.published.legality import broken_words
 from jaxroof.estimators.published.step import published
 from jaxroof.estimators.training.named_settings import KINDS
 from jaxroof.estimators.training.step import training
 from jaxroof.estimators.whole_run.operation import Operation
+from jaxroof.settings import known_paths
 
-STEPS = {"training": training, "published": published}  # the first is the default
 
-
-def step(name: str, own: bool = False) -> Estimator:
-    """Return an estimator of a training step by name; one's ``own`` too, as MODULE:NAME.
+def searched(name: str) -> Estimator:
+    """Return an estimator whose plans are searched: by name, or one's own as MODULE:NAME.
 
     Raises: InputError for another name, with the nearest.
     """
-    if own and ":" in name:
-        from jaxroof.estimators.plugins import estimator_of
-
-        return estimator_of(name, pathlib.Path.cwd(), trust=True)
-    if name not in STEPS:
-        mine = ["MODULE:NAME of your own"] * own
-        raise unknown("--estimator", name, "estimator of a training step", [*STEPS, *mine])
-    return STEPS[name]
+    found = named(name)
+    if found.candidates is None:
+        raise refusal("--estimator", f"{name}: has no plans; expected one that is searched")
+    return found
 
 
-def machine(estimator: str, name: str | None, number_format: str | None) -> Any:
-    """Return a system: of the study with the peak of a number format, of others its name."""
-    if estimator == "training" and number_format is not None:
+def named(name: str, detail: str = "") -> Estimator:
+    """Return an estimator by name, or one's own as MODULE:NAME, that has a ``detail``."""
+    if ":" not in name and name not in names():
+        raise unknown("--estimator", name, "estimator", [*names(), "MODULE:NAME of your own"])
+    found = estimator_of(name, pathlib.Path.cwd(), trust=True)
+    if detail and detail not in found.details():
+        raise refusal("--estimator", f"{name}: has no {detail}; expected one that has")
+    return found
+
+
+def needs(name: str, field: str) -> bool:
+    """Return whether a field of the inputs has to be given; unknown estimators are refused later.
+
+    So it is of a record by name, and of what lists the plans. One's own may take another way.
+    """
+    if ":" in name or name not in names():
+        return False
+    of = named(name)
+    return field in of.inputs.__dataclass_fields__ and (field in of.names or of.lists_anew(field))
+
+
+def check_fields(of: Estimator, given: Mapping[str, Any]) -> None:
+    """Check that the inputs have the field, or the short name, of every option that is given."""
+    options = {field: option for option, field in FIELDS.items()}
+    options |= {"sequence": "--sequence", "training_tokens": "--tokens"}
+    known = {*known_paths(of.inputs), *of.shorthand}
+    for field, value in given.items():
+        if value is not None and field not in known:
+            raise refusal(options[field], f"not of the estimator {of.name}; expected it left out")
+
+
+def machine(of: Estimator, name: str | None, number_format: str | None) -> Any:
+    """Return a system by its name; with a number format, as one that has the peak of it."""
+    if number_format is None or name is None:
+        return name
+    if of.expand is not None:  # it knows number formats by name
         raise refusal("--format", "of the study alone; expected --set precision=NAME")
-    return name if number_format is None or name is None else system(name, number_format)
+    return system(name, number_format)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -71,28 +100,25 @@ class PlansQuestion:
     @functools.cached_property
     def of(self) -> Estimator:
         """Return the estimator that answers: on a torus of TPUs MaxText's."""
-        return on_system(step(self.estimator, own=True), self.system_name)
+        return on_system(searched(self.estimator), self.system_name)
 
     @functools.cached_property
     def settings(self) -> dict[str, Any]:
         """Return the settings of every number of accelerators."""
-        named = {"model": self.model_name, "global_batch": self.batch}
-        named |= {"system": machine(self.of.name, self.system_name, self.number_format)}
+        sizes = {"gpus": self.gpus, "sequence": self.sequence, "training_tokens": self.tokens}
+        given = {"model": self.model_name, "system": self.system_name, "global_batch": self.batch}
+        check_fields(self.of, {**given, **sizes})
+        given |= {"system": machine(self.of, self.system_name, self.number_format)}
         chosen = settings_of(
             self.sets, sequence=self.sequence, margin=self.margin, split=self.split
         )
         if self.tokens is not None:
-            path = (
-                "training_tokens"
-                if self.of.name in (training.name, TORUS)
-                else "model.training_tokens"
-            )
-            chosen.setdefault(path, self.tokens)
-            if self.of.name in (training.name, TORUS):  # then the whole run is asked too
+            chosen.setdefault("training_tokens", self.tokens)
+            if "operation" in known_paths(self.of.inputs):  # then the whole run is asked too
                 chosen.setdefault("operation", Operation())
         for name in {*self.of.plan_fields, *self.of.short_names} & {*chosen}:
             raise refusal("--set", f"{name}: a field of the plan; constrain it with --where")
-        return {**{name: value for name, value in named.items() if value is not None}, **chosen}
+        return {**{name: value for name, value in given.items() if value is not None}, **chosen}
 
     @functools.cached_property
     def rules(self) -> tuple[Constraint, ...]:
@@ -102,12 +128,24 @@ class PlansQuestion:
     @property
     def words(self) -> str:
         """Return the model, the accelerators and the system in words, or what is asked."""
-        if self.of.name not in (*STEPS, TORUS):
+        if None in (self.model_name, self.system_name, self.gpus):
             return self.of.about.rstrip("?") or self.of.name
         sizes = self.gpus if isinstance(self.gpus, list) else [self.gpus]
         counts = ", ".join(f"{size:,}" for size in sizes)
-        split = f", {self.settings.get('split', '1d')}" if self.of is published else ""
+        own = getattr(self.of.recipe, "split", None)
+        split = f", {self.settings.get('split', own.value)}" if own is not None else ""
         return f"{self.model_name} on {counts} x {self.system_name}{split}"
+
+    @property
+    def title(self) -> str:
+        """Return these words with the batch, where there is one."""
+        return self.words + ("" if self.batch is None else f", batch {self.batch:,}")
+
+    @property
+    def sized(self) -> dict[str, Any]:
+        """Return what is asked of the engine, with the number of accelerators as an axis."""
+        axes = {} if self.gpus is None else {"axes": {"gpus": self.gpus}}
+        return {"where": self.rules, "settings": self.settings, **axes}
 
 
 def launched(text: str, settings: Mapping[str, Any]) -> str:
@@ -142,7 +180,8 @@ def plan_settings(
     """
     assert of.plan is not None
     given = parse_plan("--plan", text, of.plan, of.short_names)
-    whole, missing = dict(given), {"global_batch": _batch(given)}
+    whole = dict(given)
+    missing = {"global_batch": _batch(given)} if "global_batch" in known_paths(of.inputs) else {}
     if of is published:
         placed = any(field in given for field in of.placement)
         left = ("panels",) if placed else (*of.placement, "panels")

@@ -71,7 +71,7 @@ BAD = [
     ({"system": ["h100-nvs8:8", "h100-nvs8:8"]}, "system: 8 x h100-nvs8: given twice"),
     ({"system": "h100-nvs9:8"}, "system: h100-nvs9: no such system"),
     ({"system": "h100-nvs8:8:fp9"}, "precision: fp9: no such number format"),
-    ({"system": "rtx-4090:8"}, "rtx-4090: lacks hbm_capacity, slow_bandwidth, fast_domain"),
+    ({"system": "rtx-4090:8"}, "rtx-4090: lacks hbm_capacity, fast_bandwidth, slow_bandwidth"),
 ]
 
 

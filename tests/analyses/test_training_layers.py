@@ -113,7 +113,7 @@ REFUSED = [  # options, the one line
     ("--plan tp=7", "plan: tp=7: not legal"),
     ("--system rtx-4090", "system.fast_bandwidth, system.slow_bandwidth"),
     ("--set model=gpt3-175b", "--set: model: given twice; expected it in --model alone"),
-    ("--estimator trainin", "--estimator: trainin: no such estimator of layers. Did you mean"),
+    ("--estimator trainin", "--estimator: trainin: no such estimator. Did you mean"),
 ]
 
 

@@ -127,7 +127,7 @@ REFUSED = [  # options, the one line
     ("--sends blocked", "--sends: blocked: no such kind of sends. Did you mean 'blocking'?"),
     ("--plan tp=8", "--plan: pp=1: a schedule is of a pipeline; expected pp=2 or more"),
     ("--system tpu-v5e", "tpu-v5e: a torus of TPUs, whose step is MaxText's; expected search, "),
-    ("--estimator unfused", "--estimator: unfused: no such estimator of a training step"),
+    ("--estimator unfused", "--estimator: unfused: has no schedule; expected one that has"),
 ]
 
 

@@ -130,7 +130,7 @@ WRONG = [
     (f"{SEARCH} --gpus 8 --sequence 4 --set sequence=3", "sequence: given twice; expected it in"),
     (f"{SEARCH} --gpus 13", "plan: none is legal on 13 accelerators"),
     (f"search --estimator mfu {ASKED} --gpus 8",
-     "--estimator: mfu: no such estimator of a training step"),
+     "--estimator: mfu: has no plans; expected one that is searched"),
     (f"fit {ASKED} --plan tp=8 --where tp=8", "--where: constrains the plans of a search"),
 ]  # fmt: skip
 

@@ -50,7 +50,7 @@ def command(
     model_names: list[str],
     system_names: list[str],
     gpus: list[int] | None,
-    batch: int,
+    batch: int | None,
     where: str,
     output: str | None,
     number_format: str | None,
@@ -61,19 +61,19 @@ def command(
     from jaxroof.analyses.compare import NoStepTime, compare
     from jaxroof.cli import deliver
     from jaxroof.cli.progress import progress_bar
-    from jaxroof.cli.question import step
+    from jaxroof.cli.question import check_fields, searched
     from jaxroof.errors import InputError
-    from jaxroof.estimators.published.inputs import Split
-    from jaxroof.estimators.published.step import published
     from jaxroof.views.text.compare import without_sentences
 
     deliver.check_output(output)
-    of = step(estimator)
+    of = searched(estimator)
+    check_fields(of, {"global_batch": batch, "sequence": options["sequence"]})
     settings = settings_of(**options)
     named = settings.pop("split", split)
     several = "," in str(settings.get("dispatcher", ""))
     dispatchers = settings.pop("dispatcher").split(",") if several else ()
-    splits = types.parse_names("--split", named or ",".join(one.value for one in Split))
+    own = getattr(of.recipe, "split", None)
+    every = () if own is None else (one.value for one in type(own))
     try:
         with progress_bar() as progress:
             data = compare(
@@ -84,7 +84,7 @@ def command(
                 where=where,
                 estimator=of,
                 number_format=number_format,
-                splits=splits if of is published or named else (),
+                splits=types.parse_names("--split", named) if named else [*every],
                 dispatchers=dispatchers,
                 settings=settings,
                 progress=progress,

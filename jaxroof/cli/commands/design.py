@@ -27,9 +27,9 @@ for each field that money moves, and its [bounds]:
 )
 @click.argument("file", metavar="FILE.toml")
 @click.option("-o", "--output", metavar="FILE", help="A .png .svg .pdf .csv .json or .nc.")
-@shared("json", "quiet", "verbose")
+@shared("trust", "json", "quiet", "verbose")
 @click.option("--dry-run", is_flag=True, help="Print plans, memory and time; search nothing.")
-def command(file: str, output: str | None, dry_run: bool) -> int:
+def command(file: str, output: str | None, trust: bool, dry_run: bool) -> int:
     """Print the machine that a budget should buy, its plan and what more money would save."""
     from jaxroof.cli import deliver
     from jaxroof.cli.progress import working
@@ -37,8 +37,8 @@ def command(file: str, output: str | None, dry_run: bool) -> int:
 
     deliver.check_output(output)
     if dry_run:
-        return deliver.print_dry_run(lambda: design_would_take(file))
+        return deliver.print_dry_run(lambda: design_would_take(file, trust))
     with working("searching machines and plans within the budget"):
-        data = run_design(file)
+        data = run_design(file, trust)
     deliver.deliver(data, output)
     return 0

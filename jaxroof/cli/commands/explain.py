@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from jaxroof.cli import types
-from jaxroof.cli.options import Command, shared
+from jaxroof.cli.options import Command, FieldOption, shared
 
 
 @click.command(
@@ -24,8 +24,9 @@ Examples:
 )
 @shared("model", "system", "estimator")
 @click.option(
-    "--gpus", required=True, metavar="N", type=types.COUNT, help="Accelerators to split over."
-)
+    "--gpus", required=True, cls=FieldOption, metavar="N", type=types.COUNT,
+    help="Accelerators to split over.",
+)  # fmt: skip
 @shared("batch", "sequence", "set", "where")
 @click.option(
     "--span", default="16", show_default=True, metavar="X", type=types.SPAN,
@@ -50,7 +51,7 @@ def command(span: float, output: str | None, **options: Any) -> int:
         found = explain(estimator=asked.of, where=asked.rules, span=span, settings=chosen)
     if not found.steps.sizes["step"]:
         check_legal(asked.of, None, where=asked.rules, settings=chosen)
-    data = explanation_dataset(found, f"{asked.words}, batch {asked.batch:,}")
+    data = explanation_dataset(found, asked.title)
     if deliver.is_picture(output) and not found.feasible:
         output = None  # nothing to draw
     page = Page(deliver.console().width, every=deliver.detail() is Detail.VERBOSE)

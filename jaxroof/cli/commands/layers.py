@@ -41,23 +41,20 @@ def command(
     """Print what every operation of one layer costs."""
     import json
 
-    from jaxroof.analyses.one_plan import LAYERED, layers
+    from jaxroof.analyses.one_plan import layers
     from jaxroof.cli import deliver
-    from jaxroof.cli.question import left_open, machine, plan_settings
-    from jaxroof.errors import unknown
-    from jaxroof.estimators import estimator as named
+    from jaxroof.cli.question import left_open, machine, named, plan_settings
     from jaxroof.views.text.plan import heading
 
     deliver.check_output(output)
-    if estimator not in LAYERED:
-        raise unknown("--estimator", estimator, "estimator of layers", LAYERED)
-    settings = {"model": model_name, "system": machine(estimator, system_name, number_format)}
+    of = named(estimator, "layers")
+    settings = {"model": model_name, "system": machine(of, system_name, number_format)}
     settings |= settings_of(**options, gpus="--plan")
     if estimator == "unfused":
-        data = layers(estimator=estimator, settings=_unfused(plan_text, settings))
+        settings = _unfused(plan_text, settings)
     else:
-        settings, _ = plan_settings(named(estimator), plan_text, settings)
-        data = layers(estimator=estimator, settings=settings)
+        settings, _ = plan_settings(of, plan_text, settings)
+    data = layers(estimator=of, settings=settings)
     if estimator == "training":
         numbers = json.loads(data.attrs["inputs"])
         plan = {k.removeprefix("plan."): v for k, v in numbers.items() if k.startswith("plan.")}

@@ -44,15 +44,17 @@ def command(
     from jaxroof.cli.question import PlansQuestion
     from jaxroof.engine.search.none_legal import check_legal
     from jaxroof.engine.search.pareto import pareto
+    from jaxroof.errors import refusal
     from jaxroof.views.text.whole_run import days_result
 
     asked = PlansQuestion(**options)
     deliver.check_output(output)
-    given: Any = {"axes": {"gpus": asked.gpus}, "where": asked.rules, "settings": asked.settings}
     with working("finding the fastest plan at every amount of memory"):
-        data = pareto(asked.of, None, against=against, **given)
+        data = pareto(asked.of, None, against=against, **asked.sized)
     if not data.sizes["step_number"]:
-        check_legal(asked.of, None, **given)
+        check_legal(asked.of, None, **asked.sized)
+    if days is not None and "training_days" not in data:
+        raise refusal("--days", f"not of the estimator {asked.of.name}; expected it left out")
     data.attrs |= {"title": f"{asked.words}: what more memory buys", "gain": str(gain)}
     data.attrs |= {"sizes": json.dumps(asked.gpus)}
     data.attrs |= {} if days is None else {"most_days": str(days)}

@@ -80,7 +80,7 @@ def command(
     from jaxroof.analyses.training_plans import filled_settings
     from jaxroof.cli import deliver
     from jaxroof.cli.progress import working
-    from jaxroof.cli.question import left_open, machine, plan_settings, step
+    from jaxroof.cli.question import left_open, machine, named, plan_settings
     from jaxroof.errors import refusal, unknown
     from jaxroof.estimators.pipelines import check_schedules
     from jaxroof.schedules import CHUNKED
@@ -89,7 +89,7 @@ def command(
 
     deliver.check_output(output)
     deliver.check_output(trace)
-    of = step(estimator)
+    of = named(estimator, "schedule")
     listed = check_schedules(types.parse_names("--schedule", names), "--schedule")
     if chunks is not None and not {*listed} & {*CHUNKED}:
         what = f"none of {', '.join(listed)} has a choice of it"
@@ -99,7 +99,7 @@ def command(
         raise unknown("--sends", sends, "kind of sends", kinds)
     settings = {
         "model": model_name,
-        "system": machine(of.name, system_name, number_format),
+        "system": machine(of, system_name, number_format),
         "global_batch": batch,
     }
     settings |= settings_of(**options, gpus="--plan")

@@ -107,8 +107,7 @@ def _legal(
     refused: list[bool] = []
     data = best(None) if asked.gpus is None else of_sizes(asked.gpus, best)
     assert data is not None
-    batch = "" if asked.batch is None else f", batch {asked.batch:,}"
-    data.attrs["title"] = f"{asked.words}{batch}"
+    data.attrs["title"] = asked.title
     _deliver(data, output)
     return 2 if all(refused) else 0 if bool(data.feasible.any()) else 1
 

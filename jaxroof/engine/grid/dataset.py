@@ -184,6 +184,7 @@ def roles(estimator: Any, inputs: Any, recipe: Any, axes: Sequence[Axis] = ()) -
         "need": estimator.need,
         "machine": estimator.machine,
         "resources": _resources(inputs),
+        **({"labelled": True} if estimator.labelled else {}),
     }
 
 

@@ -163,7 +163,7 @@ def _plans(axes: Axes, steps: xr.Dataset, scale: float, taken: list[labels.Box])
 def _real(data: xr.Dataset) -> dict[float, str]:
     """Return the memory of accelerators of the catalogue, each in its usual size."""
     found: dict[str, float] = {}
-    there = training_capacities(data.attrs.get("estimator") == "training")
+    there = training_capacities(not roles(data).get("labelled"))
     for name in sorted(there, key=len):  # the usual part has the shortest name
         found.setdefault(name.partition("-")[0], there[name])
     return {c: ", ".join(n for n in found if found[n] == c) for c in found.values()}

@@ -118,7 +118,8 @@ def _listed(data: xr.Dataset, along: str, aim: str) -> list[Row]:
             found.append(Row(f"#{number}  {_plan_name(point, names)}", point, group))
     if len(counts) == 1 and "own_plan" in data:
         fields = {**json.loads(str(data.own_plan.values)), **json.loads(str(data.own_parts.values))}
-        own = {**fields, aim: float(data.own), need_of(data): float(data.own_device)}
+        needed = float(data["own_device" if "own_device" in data else "own_need"])
+        own = {**fields, aim: float(data.own), need_of(data): needed}
         own |= {LOW: np.nan, HIGH: np.nan}  # of the best
         best = found[0].point
         point = best.assign({n: best[n].copy(data=v) for n, v in own.items() if n in best})

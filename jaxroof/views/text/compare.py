@@ -8,9 +8,19 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import xarray as xr
 
-from jaxroof.analyses.result_metadata import parts_of, words_of
+from jaxroof.analyses.result_metadata import (
+    head_of,
+    headlines,
+    need_of,
+    objective_of,
+    parts_of,
+    rises,
+    timed_of,
+    unit_of,
+    words_of,
+)
 from jaxroof.errors import listing
-from jaxroof.units import days, seconds, size, times, too_much
+from jaxroof.units import amount, days, size, times, too_much
 from jaxroof.views.text.assumed import assumed_sentences
 from jaxroof.views.text.interval import (
     LOW,
@@ -31,13 +41,16 @@ MFU = "MFU: model FLOP with causal attention (half of it), against the 16-bit pe
 SOONER = "sooner"  # the probability that the fastest is sooner than this
 CHANCE = "best is sooner: by the intervals of both, less the error that both share"
 KINDS = ("system", "split", "dispatcher")  # that are side by side in a table
+DAYS = "training_days"
+SAMPLES = Shown("samples\n/s", lambda row: f"{float(row.throughput):.5g}", 7)  # of a training step
+SHARE = Shown("MFU\n%", lambda row: f"{100 * float(row.mfu):.1f}", 6)
 TELLING = 0.1  # smallest share of a difference for which a part is named
 
 
 def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
     """Yield the best plan of each system and split, for each model and number of accelerators."""
     numbers = json.loads(data.attrs["inputs"])
-    batch = f"batch {int(numbers['global_batch']):,}"
+    batch = f", batch {int(numbers['global_batch']):,}" if "global_batch" in numbers else ""
     sizes = data["gpus"].values.tolist() if "gpus" in data.sizes else [numbers.get("gpus")]
     each = "gpus" in data.coords and data["gpus"].dims == ("system",)
     for name, tokens in models_of(data).items():
@@ -45,11 +58,11 @@ def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
             some = data.sel(model=name) if "model" in data.sizes else data
             some = some.sel(gpus=gpus) if "gpus" in data.sizes else some
             on = "" if each else f" on {int(gpus):,} accelerators"
-            yield from title(f"{name}{on}, {batch}")
+            yield from title(f"{name}{on}{batch}")
             yield from _compared(some)
         yield from usual(tokens_sentence(data, tokens))
     more = [MFU] * (LOW in data) + [CHANCE] * (SOONER in data)
-    yield from usual(glossary(data, None, *more), *assumed_sentences(data))
+    yield from usual(glossary(data, None, *more), *(assumed_sentences(data) if LOW in data else []))
     yield from verbose(interval_sentence(data))
     yield from usual(*without_sentences(json.loads(data.attrs.get("without", "{}"))))
 
@@ -72,32 +85,42 @@ def models_of(data: xr.Dataset) -> dict[str, float | None]:
 
 def rate_table(data: xr.Dataset) -> PlainTable:
     """Return one row per system and split: the best plan, its speed and its memory."""
-    best, rows = float(data.step_time.min()), _rows(data)
+    aim, needed, rows = objective_of(data), need_of(data), _rows(data)
+    best = float(_cost(data).min())
     margin, kinds, timed = margin_of(data), _kinds(data), LOW in data
 
     def need(row: xr.Dataset) -> list[str]:
-        least = float(row.memory if bool(row.feasible) else row.memory_least)
-        share = margin.share(least, float(row.memory_limit))
-        return [size(least, "B"), share] if np.isfinite(least) else ["-", "-"]
+        least = float(row[needed if bool(row.feasible) else f"{needed}_least"])
+        share = margin.share(least, float(row[f"{needed}_limit"]))
+        return [size(least, unit_of(data, needed)), share] if np.isfinite(least) else ["-", "-"]
 
     def chance(row: xr.Dataset) -> str:
-        return "-" if float(row.step_time) <= best else percent(float(row[SOONER]))
+        return "-" if float(row[aim]) <= best else percent(float(row[SOONER]))
+
+    def result(name: str, soon: int = 0) -> Shown:
+        run = timed_of(data, name)
+        head = f"{run}\ntime" if run else head_of(data, name).replace(" ", "\n")
+        return Shown(head, lambda row: amount(float(row[name]), unit_of(data, name)), soon)
 
     columns = [
         *map(_named, _kinds(data)),
-        Shown("step\ntime", lambda row: seconds(float(row.step_time))),
+        result(aim),
         *([Shown("80 % of\nruns [s]", short_interval, 2)] if timed else []),
-        Shown("days", lambda row: days(days_of(row)), 4),
+        *([Shown("days", lambda row: days(days_of(row)), 4)] if DAYS in data else []),
         *([Shown("dollars", lambda row: money(float(row.cost)), 1)] if "cost" in data else []),
         *([Shown("energy", lambda row: energy(float(row.energy)), 1)] if "energy" in data else []),
-        Shown("times\nbest", lambda row: f"{float(row.step_time) / best:.2f}", 3),
-        Shown("samples\n/s", lambda row: f"{float(row.throughput):.5g}", 7),
-        Shown("MFU\n%", lambda row: f"{100 * float(row.mfu):.1f}", 6),
+        Shown("times\nbest", lambda row: f"{float(_cost(row)) / best:.2f}", 3),
+        *(
+            [SAMPLES, SHARE]
+            if DAYS in data
+            else [result(n, 2) for n in headlines(data) if n != aim]
+        ),
         *([Shown("best is\nsooner %", chance, 1)] if SOONER in data else []),
         *plan_columns(data, [row for row in rows if bool(row.feasible)], 8),
-        Shown("memory", lambda row: need(row)[0], 5),
-        Shown("% of\nHBM", lambda row: need(row)[1], 1),
     ]
+    if needed:
+        columns += [Shown(needed.replace("_", " "), lambda row: need(row)[0], 5)]
+        columns += [Shown("% of\nHBM", lambda row: need(row)[1], 1)]
     if len(rows) == 1:
         columns = [column for column in columns if column.head != "times\nbest"]
 
@@ -106,7 +129,8 @@ def rate_table(data: xr.Dataset) -> PlainTable:
             return []
         why = "no plan" if int(row.reason) == NO_LEGAL_PLAN else "too big"
         names = [str(row[kind].values) for kind in kinds]
-        return [*names, why, *["-"] * (len(columns) - len(names) - 3), *need(row)]
+        last = need(row) if needed else []
+        return [*names, why, *["-"] * (len(columns) - len(names) - 1 - len(last)), *last]
 
     return PlainTable().add_rows(columns, rows, unfit)
 
@@ -145,23 +169,24 @@ def compare_sentences(data: xr.Dataset) -> list[str]:
         names = _fastest(data)
         best = data.sel(names)
         alone = int(data.feasible.size) == 1
+        first = "Fastest:" if timed_of(data, objective_of(data)) else "Best:"
+        told = f", {days(days_of(best))} days" if DAYS in best else ""
         said.append(
-            f"{'Best plan on' if alone else 'Fastest:'} {', '.join(names.values())}, "
-            f"{seconds(float(best.step_time))} a step{interval_words(best)}, "
-            f"{days(days_of(best))} days{' with its stops' * (RUN in best)}."
+            f"{'Best plan on' if alone else first} {', '.join(names.values())}, "
+            f"{result_words(best)}{interval_words(best)}{told}{' with its stops' * (RUN in best)}."
         )
         said += _cheapest(data, best)
         second = next((kind for kind in names if kind != "system"), None)
         if second is None:
-            said += _ahead(data, "", "system", float(best.step_time))
+            said += _ahead(data, "", "system", float(_cost(best)))
             return [*said, *_unfit(data)]
         across = data.sel({second: [names[second]]})
-        said += _ahead(across, f"With {names[second]}, ", "system", float(best.step_time))
+        said += _ahead(across, f"With {names[second]}, ", "system", float(_cost(best)))
         said += [
             sentence
             for name in data.system.values
             for sentence in _ahead(
-                data.sel(system=[name]), f"On {name}, ", second, float(best.step_time)
+                data.sel(system=[name]), f"On {name}, ", second, float(_cost(best))
             )
         ]
     return [*said, *_unfit(data)]
@@ -189,6 +214,19 @@ def without_sentences(reasons: Mapping[str, str]) -> list[str]:
     return [f"No step time of {name}: {text}." for name, text in short.items()]
 
 
+def _cost(data: xr.Dataset) -> xr.DataArray:
+    """Return what is optimised, so that less is better."""
+    aim = objective_of(data)
+    return 1.0 / data[aim] if rises(data, aim) else data[aim]
+
+
+def result_words(best: xr.Dataset) -> str:
+    """Return what is optimised of the best, with what it is."""
+    aim = objective_of(best)
+    said, run = amount(float(best[aim]), unit_of(best, aim)), timed_of(best, aim)
+    return f"{said} a {run}" if run else f"{words_of(best, aim)} {said}"
+
+
 def _cheapest(data: xr.Dataset, soonest: xr.Dataset) -> list[str]:
     """Return which costs least, and what it takes; nothing without prices."""
     if "cost" not in data or not np.isfinite(data.cost.values).any():
@@ -202,7 +240,7 @@ def _cheapest(data: xr.Dataset, soonest: xr.Dataset) -> list[str]:
 
 def _fastest(data: xr.Dataset) -> dict[str, str]:
     kinds = _kinds(data)
-    position = data.step_time.transpose(*kinds).argmin(kinds)
+    position = _cost(data).transpose(*kinds).argmin(kinds)
     return {dim: str(data[dim].values[int(index)]) for dim, index in position.items()}
 
 
@@ -216,15 +254,17 @@ def _ahead(data: xr.Dataset, lead: str, dim: str, fastest: float) -> list[str]:
     )
     if fitting is None or fitting[dim].size < 2:
         return []
-    order = np.argsort(fitting.step_time.values, kind="stable")
+    costs = _cost(fitting).values
+    order = np.argsort(costs, kind="stable")
     best, after = (fitting.isel({dim: int(i)}) for i in order[:2])
     name, other = best[dim].values, after[dim].values
-    gap = float(after.step_time) - float(best.step_time)
-    if gap <= 1e-9 * float(best.step_time):
-        return [f"{lead}{name} is as fast as the next, {other}."]
-    ratio = float(after.step_time) / float(best.step_time)
-    said = [f"{lead}{name} is {times(ratio)} as fast as the next, {other}: {why(best, after)}."]
-    if SOONER in after and float(best.step_time) == fastest:
+    how = "fast" if timed_of(data, objective_of(data)) else "good"
+    ratio = float(costs[order[1]] / costs[order[0]])
+    if ratio <= 1.0 + 1e-9:
+        return [f"{lead}{name} is as {how} as the next, {other}."]
+    because = f": {reason}" if (reason := why(best, after)) else ""
+    said = [f"{lead}{name} is {times(ratio)} as {how} as the next, {other}{because}."]
+    if SOONER in after and float(costs[order[0]]) == fastest:
         chance = float(after[SOONER])
         doubt = ": either may be faster" if chance < 0.9 else ""
         said.append(f"It is sooner with a probability of {percent(chance)} %{doubt}.")
@@ -250,8 +290,9 @@ def _listed(most: list[Difference], others: list[Difference], words: tuple[str, 
 
 def _differences(best: xr.Dataset, after: xr.Dataset) -> tuple[list[Difference], list[Difference]]:
     """Return the parts in which the longer of two steps spends more, and those with less."""
-    gap = float(after.step_time) - float(best.step_time)
-    less = {part: float(after[part]) - float(best[part]) for part in parts_of(best, "step_time")}
+    aim = objective_of(best)
+    gap = float(after[aim]) - float(best[aim])
+    less = {part: float(after[part]) - float(best[part]) for part in parts_of(best, aim)}
     shrank = sorted((p for p in less if less[p] > TELLING * gap), key=lambda p: -less[p])[:3]
     grew = sorted((p for p in less if less[p] < -TELLING * gap), key=lambda p: less[p])[:2]
     shares = all(less[p] <= gap for p in shrank)  # parts that outweigh one another have none
@@ -260,7 +301,7 @@ def _differences(best: xr.Dataset, after: xr.Dataset) -> tuple[list[Difference],
         of = " of the difference" * (part == shrank[0])
         share = f" ({100 * less[part] / gap:.0f} %{of})" * (shares and part in shrank)
         words = words_of(best, part).replace("HBM bandwidth", "HBM traffic")  # takes time
-        return seconds(float(f"{abs(less[part]):.3g}")), words, share
+        return amount(float(f"{abs(less[part]):.3g}"), unit_of(best, aim)), words, share
 
     return [*map(told, shrank)], [*map(told, grew)]
 
@@ -275,6 +316,8 @@ def _unfit(data: xr.Dataset) -> list[str]:
         if int(row.reason) == NO_LEGAL_PLAN:
             said.append(f"{what}: no plan is legal.")
             continue
-        missing = too_much(float(row.memory_least), float(row.memory_limit))
+        need = need_of(data)
+        least, limit = (float(row[f"{need}_{end}"]) for end in ("least", "limit"))
+        missing = too_much(least, limit, unit_of(data, need))
         said.append(f"{what}: no plan fits. The leanest needs {missing}.")
     return said

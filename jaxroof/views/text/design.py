@@ -10,7 +10,7 @@ from jaxroof.errors import listing
 from jaxroof.records import last_name
 from jaxroof.units import amount, show
 from jaxroof.views.parameter_words import words_of
-from jaxroof.views.text.interval import interval_sentence, tokens_sentence
+from jaxroof.views.text.interval import LOW, interval_sentence, tokens_sentence
 from jaxroof.views.text.layout import PlainTable, Shown
 from jaxroof.views.text.plan import placed_words, plan_sentence
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
@@ -31,7 +31,7 @@ def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
     yield from usual(interval_sentence(data))
     yield from verbose(*proof_sentences(data))
     yield from usual(*warning_sentences(data))
-    yield from usual(tokens_sentence(data) if data.attrs["estimator"] == "training" else "")
+    yield from usual(tokens_sentence(data) if LOW in data else "")
 
 
 def leaf(path: str) -> str:

@@ -56,8 +56,9 @@ def answer(data: xr.Dataset, page: Page = REPORT) -> Iterator[Said]:
     yield from usual(run_sentence(found.best), reliability_sentence(found.best))
     yield from quiet(first)
     yield from usual(_scans(found) if is_recurrent(data) else "", *rest)
-    yield from usual(slopes_table(found.elasticities, page.every))
-    yield from usual(binding_table(found.operations), *assumed_sentences(data, found.best))
+    run = run_of(found.best)
+    yield from usual(slopes_table(found.elasticities, page.every, run))
+    yield from usual(binding_table(found.operations, run), *assumed_sentences(data, found.best))
     if found.steps.sizes["step"]:
         yield from verbose(steps_table(found.steps))
 
@@ -247,13 +248,13 @@ def _size(value: xr.DataArray, unit: str) -> str:
 # ---- Tables ------------------------------------------------------------------------------------
 
 
-def slopes_table(data: xr.Dataset, every: bool = True) -> PlainTable:
+def slopes_table(data: xr.Dataset, every: bool = True, run: str = "") -> PlainTable:
     """Return one row per parameter of the machine, largest first: the effect of one percent more.
 
     Rates and latencies have a share of the step; these sum to one if no parameters are tied. A
     parameter that multiplies a rate repeats that rate's share; without ``every`` it has no row.
     """
-    run, signs = run_of(data), resources_of(data).signs
+    run, signs = run or run_of(data), resources_of(data).signs
 
     def today(row: xr.Dataset) -> str:
         return show(float(f"{float(row.value):.4g}"), str(row.parameter_units.values))
@@ -302,12 +303,13 @@ def _largest(data: xr.Dataset) -> np.ndarray:
     return np.maximum(abs(data.elasticity.values), abs(data.elasticity_below.values))
 
 
-def binding_table(data: xr.Dataset) -> PlainTable:
+def binding_table(data: xr.Dataset, run: str = "") -> PlainTable:
     """Return the contributions to the step, largest first, with their seconds by limiting resource.
 
     Small contributions share one row; all rows sum to the step.
     """
-    rows, limits, run = data.seconds.values, list(resources_of(data).limits.values()), run_of(data)
+    run = run or run_of(data)
+    rows, limits = data.seconds.values, list(resources_of(data).limits.values())
     each, step = rows.sum(axis=1), rows.sum()
     order = [i for i in np.argsort(-each, kind="stable") if each[i] >= ROWS * step]
     rest = np.setdiff1d(np.flatnonzero(each), order)

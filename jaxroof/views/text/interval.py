@@ -94,14 +94,15 @@ def _tokens(data: xr.Dataset) -> float | None:
 
 
 def tokens_sentence(data: xr.Dataset, tokens: float | None = None) -> str:
-    """Return the tokens that the days of some results are of, empty where nothing says.
+    """Return the tokens that the days of some results are of, empty without days or tokens.
 
     ``tokens`` are those of a model that is on an axis.
 
-    >>> tokens_sentence(xr.Dataset(attrs={"inputs": '{"model.training_tokens": 15.6e12}'}))
+    >>> told = {"inputs": '{"model.training_tokens": 15.6e12}'}
+    >>> tokens_sentence(xr.Dataset({"training_days": 9.0}, attrs=told))
     'Days are of a training on 15.6 T tokens.'
     """
     found = _tokens(data) or tokens
-    if found is None or not np.isfinite(found):
+    if "training_days" not in data or found is None or not np.isfinite(found):
         return ""
     return f"Days are of a training on {found / TRILLION:.4g} T tokens."

@@ -6,10 +6,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 import xarray as xr
 
-from jaxroof.analyses.result_metadata import need_of, objective_of, unit_of
+from jaxroof.analyses.result_metadata import (
+    head_of,
+    need_of,
+    objective_of,
+    roles,
+    run_of,
+    timed_of,
+    unit_of,
+)
 from jaxroof.catalog.needs import training_capacities
 from jaxroof.errors import listing
-from jaxroof.units import days, portion, seconds, size
+from jaxroof.units import amount, days, portion, size
 from jaxroof.views.text.interval import (
     LOW,
     interval_sentence,
@@ -21,11 +29,13 @@ from jaxroof.views.text.layout import PlainTable, Shown
 from jaxroof.views.text.margin import margin_of
 from jaxroof.views.text.plan import glossary, placed_words, plan_columns, plan_sentence
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
+from jaxroof.views.text.tables import per_run
 from jaxroof.views.text.whole_run import days_of, days_result, run_sentence
 
 GB = 1e9
 Capacities = Mapping[str, float]  # system in the catalogue -> its memory [B], ascending
 Place = Callable[[xr.Dataset], int | None]  # of a step among the stairs
+DAYS = "training_days"
 GAIN = 0.01  # speed that a stair must add to be shown, unless asked otherwise
 
 
@@ -37,7 +47,7 @@ def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
     """
     gain, asked = float(data.attrs.get("gain", GAIN)), data.attrs.get("most_days")
     most_days = None if asked is None else float(asked)
-    capacities = training_capacities(data.attrs["estimator"] != "published")
+    capacities = training_capacities(not roles(data).get("labelled"))
     each = stairs_of(data)
     there = {gpus: stairs for gpus, stairs in each.items() if stairs.sizes["step_number"]}
     yield from title(_title(data))
@@ -136,12 +146,13 @@ def stairs_table(stairs: xr.Dataset, chosen: Sequence[int], capacities: Capaciti
     def holder(row: xr.Dataset) -> str:
         return smallest_system_with(float(row[need]), capacities)
 
-    timed = unit_of(stairs, aim) == "s"
+    timed, unit = timed_of(stairs, aim), unit_of(stairs, aim)
+    head = timed or head_of(stairs, aim).replace(" ", "\n")
     columns = [
         Shown(f"{need}\n[GB]", lambda row: f"{float(row[need]) / GB:.4g}"),
-        Shown("step\n[s]" if timed else aim, lambda row: f"{float(row[aim]):.4g}"),
+        Shown(f"{head}\n[{unit}]", lambda row: f"{float(row[aim]):.4g}"),
         *([Shown("80 % of\nruns", short_interval, 2)] if LOW in stairs else []),
-        *([Shown("days", _days, 4)] if "training_days" in stairs else []),
+        *([Shown("days", _days, 4)] if DAYS in stairs else []),
         Shown("faster\nby %", faster, 3),
         Shown("for GB\nmore", larger, 5),
         *plan_columns(stairs, rows, 7),
@@ -152,7 +163,11 @@ def stairs_table(stairs: xr.Dataset, chosen: Sequence[int], capacities: Capaciti
 
 
 def _days(row: xr.Dataset) -> str:
-    return days(days_of(row))
+    """Return the days of a training, or what else is optimised."""
+    if DAYS in row:
+        return days(days_of(row))
+    aim = objective_of(row)
+    return amount(float(row[aim]), unit_of(row, aim))
 
 
 def stairs_sentences(stairs: xr.Dataset, gain: float) -> list[str]:
@@ -167,11 +182,12 @@ def stairs_sentences(stairs: xr.Dataset, gain: float) -> list[str]:
     else:
         row = stairs.isel(step_number=own)
         said = [_own(stairs, own, limit), plan_sentence(row), run_sentence(row)]
+    run, how = run_of(stairs), "faster" if timed_of(stairs, objective_of(stairs)) else "shorter"
     flat = float(stairs[need][flat_from(stairs, gain)])
     if flat < last:
         least = f"{100 * gain:.3g} %"
         enough = size(flat, "B")
-        said.append(f"Beyond {enough}, no amount of memory makes the step {least} faster.")
+        said.append(f"Beyond {enough}, no amount of memory makes the {run} {least} {how}.")
     return said
 
 
@@ -189,9 +205,9 @@ def shown_sentence(stairs: xr.Dataset, shown: int, gain: float) -> str:
 
 
 def _own(stairs: xr.Dataset, own: int, limit: str) -> str:
-    need, time = need_of(stairs), stairs[objective_of(stairs)].values
-    here = stairs.isel(step_number=own)
-    said = f"In {limit}: {seconds(float(time[own]))} a step{interval_words(here)}"
+    need, aim, here = need_of(stairs), objective_of(stairs), stairs.isel(step_number=own)
+    time = stairs[aim].values
+    said = f"In {limit}: {per_run(stairs, aim, float(time[own]))}{interval_words(here)}"
     if own == stairs.sizes["step_number"] - 1:
         return f"{said}. More memory buys nothing."
     more = size(float(stairs[need][own + 1] - here[f"{need}_limit"]), "B")
@@ -206,7 +222,10 @@ def sizes_table(
     sizes: Mapping[int, xr.Dataset], gain: float, most_days: float | None
 ) -> PlainTable:
     """Return one row per cluster size: the ends of its staircase and what lies between."""
-    limit = next(float(one.memory_limit[0]) for one in sizes.values() if one.sizes["step_number"])
+    some = next(one for one in sizes.values() if one.sizes["step_number"])
+    needed, head = need_of(some), head_of(some, objective_of(some)).replace(" ", "\n")
+    own = "days" if DAYS in some else head
+    limit = float(some[f"{needed}_limit"][0])
 
     def of(place: Place, cell: Callable[[xr.Dataset], str]) -> Callable[[int], str]:
         def told(gpus: int) -> str:
@@ -216,8 +235,8 @@ def sizes_table(
         return told
 
     def stair(head: str, place: Place, soon: int = 0) -> list[Shown]:
-        need = of(place, lambda row: size(float(row.memory), "B"))
-        return [Shown(head, need, soon), Shown("days", of(place, _days), soon)]
+        need = of(place, lambda row: size(float(row[needed]), "B"))
+        return [Shown(head, need, soon), Shown(own, of(place, _days), soon)]
 
     between = stair("flat\nfrom", lambda stairs: flat_from(stairs, gain), 1)
     if most_days is not None:
@@ -225,7 +244,7 @@ def sizes_table(
     columns = [
         Shown("gpus", lambda gpus: f"{gpus:,}"),
         *stair("leanest\nneeds", lambda stairs: 0),
-        Shown(f"days in\n{size(limit, 'B')}", of(within_reach, _days)),
+        Shown(f"{own} in\n{size(limit, 'B')}", of(within_reach, _days)),
         *between,
         *stair("fastest\nneeds", lambda stairs: -1),
     ]

@@ -12,6 +12,7 @@ from jaxroof.analyses.result_metadata import (
     need_of,
     objective_of,
     parts_of,
+    timed_of,
     unit_of,
     words_of,
 )
@@ -158,7 +159,7 @@ def missed_words(data: xr.Dataset, limit: float) -> dict[str, str]:
 def result_words(row: xr.Dataset, name: str, value: float) -> str:
     """Return a result of a plan with its unit, and of what it is where the unit does not say it."""
     said = per_run(row, name, value)
-    return said if name.endswith("_time") else f"{words_of(row, name)} {said}"
+    return said if timed_of(row, name) else f"{words_of(row, name)} {said}"
 
 
 def behind(value: float, best: float, data: xr.Dataset, aim: str) -> str:

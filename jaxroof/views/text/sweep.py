@@ -19,7 +19,7 @@ from jaxroof.errors import listing
 from jaxroof.units import amount
 from jaxroof.views.text import roofline
 from jaxroof.views.text.assumed import assumed_sentences
-from jaxroof.views.text.interval import interval_sentence, interval_words
+from jaxroof.views.text.interval import LOW, interval_sentence, interval_words
 from jaxroof.views.text.plan import glossary, plan_fields, plan_words
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
 from jaxroof.views.text.scaling_limits import limits_sentences
@@ -41,7 +41,7 @@ def answer(data: xr.Dataset, page: Page = REPORT) -> Iterator[Said]:
     grid = grid_table(data, page.most)
     yield from quiet(*([] if grid is None else [grid]))
     yield from usual(glossary(data) if "plans_feasible" in data else "")
-    if data.attrs.get("estimator") == "training":
+    if LOW in data:
         yield from usual(*assumed_sentences(data))
     yield from verbose(interval_sentence(data))
     yield from usual(count)

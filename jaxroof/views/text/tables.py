@@ -11,6 +11,7 @@ from jaxroof.analyses.result_metadata import (
     about,
     headlines,
     need_of,
+    timed_of,
     unit_of,
 )
 from jaxroof.units import amount, size
@@ -117,9 +118,8 @@ def per_run(data: xr.Dataset, name: str, value: float) -> str:
     >>> per_run(data, "step_time", 2.0)
     '2 s a step'
     """
-    run = name.removesuffix("_time").replace("_", " ")
-    said = amount(value, unit_of(data, name))
-    return f"{said} a {run}" if name.endswith("_time") else said
+    run, said = timed_of(data, name), amount(value, unit_of(data, name))
+    return f"{said} a {run}" if run else said
 
 
 def thinned(size: int, most: int) -> list[int]:

@@ -372,7 +372,7 @@ def test_the_variant_at_the_command_line(jaxroof: Any) -> None:
 
 
 BAD = [
-    ("--estimator unfusd", "--estimator: unfusd: no such estimator of layers. Did you mean"),
+    ("--estimator unfusd", "--estimator: unfusd: no such estimator. Did you mean"),
     ("--plan tp=4,pp=2", "--plan: pp: the unfused blocks have no such degree; expected tp or sp"),
     ("--plan tp=-4", "--plan: tp: expected whole numbers from 1 to 1e9, given '-4'"),
     ("--plan tp=200", "--plan: tp: expected at most the 96 heads that it divides, given 200"),
