@@ -96,7 +96,7 @@ def test_an_option_that_its_inputs_lack_is_refused_in_one_line(
 def test_one_of_the_catalogue_is_named_too(jaxroof: Any, name: str) -> None:
     system = "tpu-v5p" if name == "tpu_training" else "h100-nvs8"
     asked = f"--estimator {name} --model llama3-8b --batch 64 --gpus 64 --system {system}"
-    for command in ("search", "pareto", "compare"):
+    for command in ("search", "compare"):
         assert jaxroof(f"{command} {asked}").code == 0
 
 

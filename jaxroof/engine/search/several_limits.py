@@ -5,7 +5,7 @@ import json
 import numpy as np
 import xarray as xr
 
-from jaxroof.engine.grid.dataset import attributes, field_metadata
+from jaxroof.engine.grid.dataset import field_metadata
 from jaxroof.engine.search.one_machine import OneMachine
 from jaxroof.estimator import FAR
 
@@ -52,7 +52,7 @@ def relaxed_limits(machine: OneMachine, share: float = RELAXED) -> xr.Dataset:
             "limit_bound": ("limit", bounds, {"long_name": "What the result may be"}),
             "limit_excludes": ("limit", [n for n, _ in beyond], {"long_name": "Plans beyond it"}),
             "limit_missing": ("limit", [m for _, m in beyond], {"long_name": "By the nearest"}),
-            "limit_relaxed": ("limit", best, {**attributes(about[aim]), "long_name": said}),
+            "limit_relaxed": ("limit", best, {"units": about[aim]["unit"], "long_name": said}),
         },
         {"limit": names, "limit_units": units},
     )
