@@ -32,7 +32,8 @@ def legal_plans(estimator: Estimator, *, own: str | None = None, **asked: Any) -
     Arguments: ``own`` are fields of a plan of the user's; ``asked`` are those of a search.
     Returns: a Dataset over ``plan`` of plan fields and results, and without a plan what
     ``standing`` says, how many plans are legal and fit, what they need, and which are ``close`` to
-    the best. The attribute ``own_refused`` says why the user's plan is not legal.
+    the best. The attribute ``own_refused`` says why the user's plan is not legal, ``relaxed`` (JSON)
+    what ``relaxed_limits`` does.
     Raises: InputError for bad input, NoLegalPlan if no plan is legal.
     """
     question = check_search(estimator, None, **asked)
@@ -66,8 +67,9 @@ def told(machine: OneMachine, shown: np.ndarray, own: str | None = None) -> xr.D
             whole["own_place"] = 1 + len(machine.within(better)[0]), *whole["own_place"][1:]
         except NoSuchPlan as error:
             attrs["own_refused"] = error.why
-    data = data.assign(as_variables(whole)).assign_attrs(attrs)
-    return data.assign(relaxed_limits(machine).data_vars)
+    if relaxed := relaxed_limits(machine).data_vars:  # not along plans, so an attribute
+        attrs["relaxed"] = json.dumps({name: one.to_dict() for name, one in relaxed.items()})
+    return data.assign(as_variables(whole)).assign_attrs(attrs)
 
 
 def _close(machine: OneMachine, best: xr.Dataset) -> Whole:
