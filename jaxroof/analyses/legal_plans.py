@@ -32,8 +32,8 @@ def legal_plans(estimator: Estimator, *, own: str | None = None, **asked: Any) -
     Arguments: ``own`` are fields of a plan of the user's; ``asked`` are those of a search.
     Returns: a Dataset over ``plan`` of plan fields and results, and without a plan what
     ``standing`` says, how many plans are legal and fit, what they need, and which are ``close`` to
-    the best. The attribute ``own_refused`` says why the user's plan is not legal, ``relaxed`` (JSON)
-    what ``relaxed_limits`` does.
+    the best. The attribute ``own_refused`` says why the user's plan is not legal; ``relaxed`` is
+    what ``relaxed_limits`` returns.
     Raises: InputError for bad input, NoLegalPlan if no plan is legal.
     """
     question = check_search(estimator, None, **asked)
