@@ -117,12 +117,12 @@ def machine(inputs: ServingInputs) -> Machine:
 # ---- Elementary times ---------------------------------------------------------------------------
 
 
-def product(tokens: Number, weights: Number, rate: Number, width: Number, hbm: Number) -> Number:
-    """Return the seconds of a product: smax(2 (m + tile) P / rate, s P / hbm).
+def product(tokens: Number, rate: Number, width: Number, hbm: Number) -> Number:
+    """Return the seconds of a product for each of its weights: smax(2 (m + tile) / rate, s / hbm).
 
     ``tokens`` include those that the ends of the product are worth.
     """
-    return smooth_larger(2.0 * tokens * weights / rate, width * weights / hbm)
+    return smooth_larger(2.0 * tokens / rate, width / hbm)
 
 
 def touched(model: Numbers, tokens: Number, skew: Number) -> Number:
@@ -190,56 +190,38 @@ def step(inputs: ServingInputs, recipe: Recipe, split: Degrees, load: Load) -> S
     tensor, data, stages, _ = split
     decoding = load.batch * load.queries
     tokens = (decoding + load.chunk) / (data * stages)  # m, of an attention rank
-    every = model.layers * _stretch(model, stages)
-    dense, routed = (layers * _stretch(model, stages) for layers in (model.dense, model.routed))
-    ends = tokens + software.tile
-    attention = product(
-        ends, model.attention / tensor, chip.attention, chip.attention_width, chip.weights
-    )
+    stretch = ceiling(model.layers, stages) * stages / model.layers
+    every, dense, routed = (n * stretch for n in (model.layers, model.dense, model.routed))
+    ends, hbm = tokens + software.tile, chip.weights
+    heads = decoding / (data * stages) + smaller(load.chunk, 1.0) + software.tile
+    projected = product(ends, chip.attention, chip.attention_width, hbm)
+    attention = model.attention / tensor * projected
     cache, scores = _scores(inputs, model, chip, split, load)
     experts = _experts(model, chip, software, split, tokens * data)
-    alone = where(data > 1.0, 0.0, 1.0)
+    spread = where(data > 1.0, 1.0, 0.0)
+    exchanged = exchange((OUT + BACK) * tokens * model.hidden, tensor * data, model, chip, software)
+    beside = attention + cache + scores + experts * model.routed / model.layers
+    hidden = software.overlap * smooth_smaller(exchanged + NOTHING, beside + NOTHING)
     reduced = all_reduce(2.0 * tokens * model.hidden, tensor, chip, software)
-    moved = (OUT + BACK) * tokens * model.hidden
-    exchanged = exchange(moved, tensor * data, model, chip, software)
-    work = attention + cache + scores + experts * model.routed / model.layers
-    hidden = software.overlap * smooth_smaller(exchanged + NOTHING, work + NOTHING)
-    heads = decoding / (data * stages) + smaller(load.chunk, 1.0) + software.tile
-    shared = _some(model.shared) * product(
-        ends, model.shared / tensor, chip.mlp, chip.mlp_width, chip.weights
-    )
-    plain = _some(model.mlp) * product(
-        ends, model.mlp / tensor, chip.mlp, chip.mlp_width, chip.weights
-    )
     device = {
         "attention": every * attention,
         "cache": every * cache,
         "scores": every * scores,
-        "mlp": dense * plain + routed * shared,
+        "mlp": (dense * model.mlp + routed * model.shared)
+        / tensor
+        * product(ends, chip.mlp, chip.mlp_width, hbm),
         "experts": routed * experts,
-        "elementwise": _stretch(model, stages) * _elementwise(model, chip, software, split, tokens),
-        "all_reduce": (every + dense + routed * alone) * reduced,
-        "exchange": routed * (1.0 - alone) * (exchanged - hidden),
-        "head": product(
-            heads, model.hidden * model.vocabulary / tensor, chip.plain, 2.0, chip.weights
-        ),
+        "elementwise": stretch * _elementwise(model, chip, software, split, tokens),
+        "all_reduce": (every + dense + routed * (1.0 - spread)) * reduced,
+        "exchange": routed * spread * (exchanged - hidden),
+        "head": model.hidden * model.vocabulary / tensor * product(heads, chip.plain, 2.0, hbm),
         "launch": every * (software.layer + model.latent * software.latent_layer)
         + routed * software.expert_layer,
     }
-    busy = sum(device.values())
-    late = smooth_larger(busy, model.layers * software.host_layer) - busy
+    computed = sum(device.values())
+    late = smooth_larger(computed, model.layers * software.host_layer) - computed
     host = stages * software.host_step + software.request * load.batch / data
-    sent = _sent(model, chip, software, split, tokens)
-    return Step(**device, pipeline=sent, host=late + host)
-
-
-def _some(weights: Number) -> Number:
-    return where(weights > 0.0, 1.0, 0.0)
-
-
-def _stretch(model: Numbers, stages: Number) -> Number:
-    """Return layers of the fullest stage over the mean: ceil(L / p) p / L."""
-    return ceiling(model.layers, stages) * stages / model.layers
+    return Step(**device, pipeline=_sent(model, chip, software, split, tokens), host=late + host)
 
 
 def _scores(
@@ -270,7 +252,7 @@ def _experts(
     each = model.expert / (split.tensor * split.data) * fullest
     computed = 2.0 * (tokens * model.active + software.tile * met) * each / chip.mlp
     read = met * each * chip.mlp_width / chip.weights
-    return _some(model.expert) * smooth_larger(computed, read)
+    return smooth_larger(computed, read)
 
 
 def _elementwise(

@@ -5,32 +5,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from serving_rows import Rows, by_recipe, column, inputs, rows
+from serving_rows import Rows, by_recipe, column, estimator, inputs, rows
 
-from jaxroof.estimator import Estimator
 from jaxroof.estimators.serving import memory, pools, server
 from jaxroof.estimators.serving import step as steps
 from jaxroof.estimators.serving.inputs import (
     DecodePlan,
     PrefillPlan,
-    ServingInputs,
     ServingLimits,
     ServingPlan,
 )
-from jaxroof.estimators.training.recipe import Recipe
-
-PARTS = {"decode": steps.decode, "prompt": steps.prompt, "both": steps.both}
-
-
-def estimator(name: str) -> Estimator:
-    """Return one of the three, without plans."""
-    step, plan, *parts = {
-        "serve": (server.serve, ServingPlan, "decode", "prompt", "both"),
-        "prefill": (pools.prefill, PrefillPlan, "prompt"),
-        "decode": (pools.decode, DecodePlan, "decode"),
-    }[name]
-    own = {part: PARTS[part] for part in parts}
-    return Estimator(step=step, parts=own, inputs=ServingInputs, plan=plan, recipe=Recipe())
 
 
 def check(report: Any, some: Rows, rtol: float = 1e-12) -> None:
