@@ -12,18 +12,7 @@ from places import GOLDEN
 from jaxroof.catalog.architecture import Architecture
 from jaxroof.catalog.serving_software import ServingSoftware
 from jaxroof.catalog.system import System
-from jaxroof.estimator import Estimator
-from jaxroof.estimators.serving import pools, server
-from jaxroof.estimators.serving import step as steps
-from jaxroof.estimators.serving.inputs import (
-    FORMATS,
-    DecodePlan,
-    Precision,
-    PrefillPlan,
-    ServingInputs,
-    ServingPlan,
-    Workload,
-)
+from jaxroof.estimators.serving.inputs import FORMATS, Precision, ServingInputs, Workload
 from jaxroof.estimators.training.recipe import Embeddings, Mlp, Recipe
 from jaxroof.records import checked, units
 
@@ -89,17 +78,3 @@ def inputs(some: Rows, plan: type[Any], **more: Any) -> ServingInputs:
         **more,
     )
     return dataclasses.replace(checked(given), plan=plan(**fields))  # b = 0 is of a step alone
-
-
-PARTS = {"decode": steps.decode, "prompt": steps.prompt, "both": steps.both}
-
-
-def estimator(name: str) -> Estimator:
-    """Return one of the three, without plans."""
-    step, plan, *parts = {
-        "serve": (server.serve, ServingPlan, "decode", "prompt", "both"),
-        "prefill": (pools.prefill, PrefillPlan, "prompt"),
-        "decode": (pools.decode, DecodePlan, "decode"),
-    }[name]
-    own = {part: PARTS[part] for part in parts}
-    return Estimator(step=step, parts=own, inputs=ServingInputs, plan=plan, recipe=Recipe())

@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from serving_rows import Rows, by_recipe, column, estimator, inputs, rows
+from serving_rows import Rows, by_recipe, column, inputs, rows
 
+from jaxroof.estimators import estimator
 from jaxroof.estimators.serving import memory, pools, server
 from jaxroof.estimators.serving import step as steps
 from jaxroof.estimators.serving.inputs import (
@@ -15,6 +16,7 @@ from jaxroof.estimators.serving.inputs import (
     ServingLimits,
     ServingPlan,
 )
+from jaxroof.estimators.serving.serving import serving
 
 
 def check(report: Any, some: Rows, rtol: float = 1e-12) -> None:
@@ -53,15 +55,16 @@ def test_golden_memory():
 
 def test_golden_servers():
     for recipe, some in by_recipe(rows("servers")):
-        check(estimator("serve").evaluate(inputs(some, ServingPlan), recipe), some)
+        check(serving.evaluate(inputs(some, ServingPlan), recipe), some)
 
 
-@pytest.mark.parametrize("pool", ["prefill", "decode"])
+@pytest.mark.parametrize("pool", ["serving_prefill", "serving_decode"])
 def test_golden_pools(pool: str):
-    plan = {"prefill": PrefillPlan, "decode": DecodePlan}[pool]
-    rename = {"out_step": f"out_step_{'prompt' if pool == 'prefill' else 'decode'}"}
+    plan = {"serving_prefill": PrefillPlan, "serving_decode": DecodePlan}[pool]
+    kind = pool.removeprefix("serving_")
+    rename = {"out_step": f"out_step_{'prompt' if kind == 'prefill' else 'decode'}"}
     for recipe, every in by_recipe(rows("pools")):
-        chosen = [row for row in every if row["pool"] == pool]
+        chosen = [row for row in every if row["pool"] == kind]
         some = [{rename.get(k, k): v for k, v in row.items() if v} for row in chosen]
         check(estimator(pool).evaluate(inputs(some, plan), recipe), some)
 
@@ -73,7 +76,7 @@ def test_golden_closed_loops():
         looped = server.closed_loop(inputs(some, ServingPlan), recipe, users)
         np.testing.assert_allclose(looped.plan.batch, column(some, "out_batch"), rtol=1e-11)
         kept = [{k: v for k, v in row.items() if k != "out_batch"} for row in some]
-        report = estimator("serve").evaluate(looped, recipe)
+        report = serving.evaluate(looped, recipe)
         check(report, kept, 1e-11)
         np.testing.assert_allclose(report.users, users, rtol=1e-12)
 
@@ -91,7 +94,7 @@ def test_golden_shares():
         np.testing.assert_allclose(
             share[any_share], column(some, "out_share")[any_share], rtol=1e-12
         )
-        report = estimator("prefill").evaluate(asked, recipe)
+        report = estimator("serving_prefill").evaluate(asked, recipe)
         for name in ("service", "transfer"):
             np.testing.assert_allclose(
                 getattr(report, name), column(some, f"out_{name}"), rtol=1e-12

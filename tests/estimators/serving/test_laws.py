@@ -7,10 +7,11 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from serving_rows import by_recipe, estimator, inputs, rows
+from serving_rows import by_recipe, inputs, rows
 
 from jaxroof.catalog import lookup as named
 from jaxroof.dual import Dual, slope_of
+from jaxroof.estimators import estimator
 from jaxroof.estimators.serving import memory, pools, server
 from jaxroof.estimators.serving import step as steps
 from jaxroof.estimators.serving.inputs import (
@@ -22,6 +23,7 @@ from jaxroof.estimators.serving.inputs import (
     Workload,
 )
 from jaxroof.estimators.serving.model_numbers import Numbers, keys, numbers
+from jaxroof.estimators.serving.serving import serving
 from jaxroof.estimators.training.recipe import Recipe
 from jaxroof.records import checked, get_at, leaves, replace_at
 
@@ -49,10 +51,10 @@ TIMES = ("accelerator_time", "tpot", "ttft", "step_decode", "step_prompt", "step
 @functools.cache
 def cases(name: str) -> list[tuple[Any, ServingInputs]]:
     """Return the recipes and the inputs of golden rows, columns of plans."""
-    if name == "serve":
+    if name == "serving":
         return [(recipe, inputs(some, ServingPlan)) for recipe, some in by_recipe(rows("servers"))]
-    plan = PrefillPlan if name == "prefill" else DecodePlan
-    every = [row for row in rows("pools") if row["pool"] == name]
+    plan = PrefillPlan if name == "serving_prefill" else DecodePlan
+    every = [row for row in rows("pools") if name.endswith(row["pool"])]
     return [(recipe, inputs(some, plan)) for recipe, some in by_recipe(every)]
 
 
@@ -62,7 +64,7 @@ def changed(asked: Any, paths: dict[str, float]) -> Any:
     return asked
 
 
-@pytest.mark.parametrize("name", ["serve", "prefill", "decode"])
+@pytest.mark.parametrize("name", ["serving", "serving_prefill", "serving_decode"])
 def test_parts_sum_to_the_whole(name: str):
     for recipe, asked in cases(name):
         report = estimator(name).evaluate(asked, recipe)
@@ -75,11 +77,11 @@ def test_parts_sum_to_the_whole(name: str):
             np.testing.assert_allclose(total, getattr(report, whole), rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["serve", "prefill", "decode"])
+@pytest.mark.parametrize("name", ["serving", "serving_prefill", "serving_decode"])
 def test_faster_parts_never_slow(name: str):
     for recipe, asked in cases(name):
         # where arrivals come by chance, the same batch at a faster rate may wait longer in a server
-        held = replace_at(asked, "workload.variation", 0.0) if name == "serve" else asked
+        held = replace_at(asked, "workload.variation", 0.0) if name == "serving" else asked
         before = estimator(name).evaluate(held, recipe)
         behind = getattr(before, "chunks", 0.0) > 1.0
         for path, factor in BETTER.items():
@@ -90,7 +92,7 @@ def test_faster_parts_never_slow(name: str):
                     assert not np.any(slower & ~behind), (path, field)
 
 
-@pytest.mark.parametrize("name", ["serve", "prefill", "decode"])
+@pytest.mark.parametrize("name", ["serving", "serving_prefill", "serving_decode"])
 def test_times_are_homogeneous(name: str):
     scale = dict.fromkeys(RATES, 3.0) | dict.fromkeys(LATENCIES, 1.0 / 3.0)
     for recipe, asked in cases(name):
@@ -114,24 +116,24 @@ def ladder(name: str) -> list[tuple[Any, Any]]:
 
 
 def test_batches_raise_users_and_the_time_of_a_token():
-    for asked, report in ladder("serve"):
+    for asked, report in ladder("serving"):
         rising = (np.diff(report.users, axis=0) > 0.0) & (np.diff(report.memory, axis=0) > 0.0)
         assert rising.all()
         later = report.chunks[1:] <= 1.0
         assert (np.diff(report.tpot, axis=0)[later] > 0.0).all()
-        more = estimator("serve").evaluate(changed(asked, {"plan.chunk": 2.0}))
+        more = serving.evaluate(changed(asked, {"plan.chunk": 2.0}))
         assert (more.memory >= report.memory).all()
-    for asked, report in ladder("decode"):
+    for asked, report in ladder("serving_decode"):
         assert (np.diff(report.tpot, axis=0) > 0.0).all()
         dense = np.broadcast_to(asked.model.experts == 0.0, report.tpot[1:].shape)
         assert (np.diff(report.accelerator_time, axis=0)[dense] < 0.0).all()
 
 
 def test_one_accelerator_has_no_messages():
-    for recipe, asked in cases("serve"):
+    for recipe, asked in cases("serving"):
         one = dict.fromkeys(("tensor", "data", "pipeline"), 1.0)
         alone = dataclasses.replace(asked, plan=dataclasses.replace(asked.plan, **one))
-        report = estimator("serve").evaluate(alone, recipe)
+        report = serving.evaluate(alone, recipe)
         for part in ("all_reduce", "exchange", "pipeline"):
             assert np.all(getattr(report, f"part_{part}") == 0.0)
 
@@ -147,24 +149,24 @@ def test_drafts_give_from_one_token_to_all():
 
 
 def test_the_program_of_a_closed_loop_and_of_a_share():
-    recipe, asked = cases("serve")[0]
+    recipe, asked = cases("serving")[0]
     users = 4.0 * asked.plan.batch
     found = server.closed_loop(asked, recipe, users)
-    report = estimator("serve").evaluate(found, recipe)
+    report = serving.evaluate(found, recipe)
     np.testing.assert_allclose(report.users, users, rtol=1e-12)
     compiled = jax.jit(lambda given: server.closed_loop(given, recipe, users).plan.batch)(asked)
     np.testing.assert_allclose(compiled, found.plan.batch, rtol=1e-12)
 
 
 def test_every_slope_is_finite():
-    for recipe, asked in cases("serve"):
+    for recipe, asked in cases("serving"):
         paths = [path for path, field, _ in leaves(asked) if not field.metadata["whole"]]
         moved = asked
         for along, path in zip(np.eye(len(paths)), paths, strict=True):
             value = np.broadcast_to(get_at(asked, path), asked.plan.batch.shape)
             slope = np.outer(along, np.ones(len(value)))
             moved = replace_at(moved, path, Dual(value, slope))
-        report = estimator("serve").evaluate_checked(moved, recipe)
+        report = serving.evaluate_checked(moved, recipe)
         for field, value in vars(report).items():
             assert np.isfinite(slope_of(value)).all(), field
 
@@ -206,7 +208,7 @@ def test_check_values_of_models():
 def test_check_values_of_servers():
     names = ("step_decode", "tpot", "ttft", "accelerator_time", "memory")
     asked, recipe = asked_of("llama3-70b", tensor=4.0)
-    report = estimator("serve").evaluate(asked, recipe)
+    report = serving.evaluate(asked, recipe)
     expected = (
         *(0.019530890574883785, 0.022473650921095076, 0.1715610479307578, 1.4369090557675164),
         33061971968.0,
@@ -219,7 +221,7 @@ def test_check_values_of_servers():
         "precision.mlp_format": 2.0, "precision.cache_width": 1.0, "workload.prompt": 4096.0
     }.items():  # fmt: skip
         asked = replace_at(asked, path, np.float64(value))
-    report = estimator("serve").evaluate(asked, recipe)
+    report = serving.evaluate(asked, recipe)
     expected = (
         *(0.019601111616826216, 0.030971118386046364, 0.5271095752331602, 0.4950539704519598),
         55995672576.0,
@@ -232,7 +234,7 @@ def test_check_values_of_a_closed_loop():
     asked, recipe = asked_of("llama3-70b", tensor=4.0)
     asked = replace_at(asked, "workload.variation", np.float64(server.QUEUED))
     looped = server.closed_loop(asked, recipe, 64.0)
-    report = estimator("serve").evaluate(looped, recipe)
+    report = serving.evaluate(looped, recipe)
     found = [float(looped.plan.batch), float(report.tpot), float(report.ttft)]
     expected = [63.53571263886502, 0.02240369224141797, 0.16748047649030665]
     np.testing.assert_allclose(found, expected, rtol=1e-9)
@@ -243,7 +245,7 @@ def test_check_values_of_a_closed_loop():
 
 def report_of(model: str, **given: Any) -> Any:
     asked, recipe = asked_of(model, **given)
-    return estimator("serve").evaluate(asked, recipe)
+    return serving.evaluate(asked, recipe)
 
 
 def cache_of(model: str, tensor: float) -> float:
@@ -293,7 +295,7 @@ def test_the_fullest_stage_sets_the_pace():
 def test_eight_bits_hold_twice_the_sequences():
     asked, recipe = asked_of("llama3-70b", tensor=8.0)
     half = replace_at(asked, "precision.cache_width", np.float64(1.0))
-    one, two = (estimator("serve").evaluate(some, recipe) for some in (asked, half))
+    one, two = (serving.evaluate(some, recipe) for some in (asked, half))
     assert 1.9 < float(two.largest_batch / one.largest_batch) < 2.0
 
 
@@ -306,7 +308,7 @@ def test_a_prompt_stays_on_one_rank():
 
 
 def test_a_share_without_a_queue():
-    recipe, asked = cases("prefill")[0]
+    recipe, asked = cases("serving_prefill")[0]
     paced = replace_at(asked, "workload.variation", np.zeros_like(asked.workload.variation))
     limits = dataclasses.replace(paced.limits, ttft=np.full_like(paced.plan.chunk, 1e3))
     paced = dataclasses.replace(paced, limits=limits)
