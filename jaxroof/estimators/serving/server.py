@@ -154,8 +154,10 @@ def serve(
     memory = server_memory(inputs, recipe, split, plan.batch, plan.chunk)
     count = split.accelerators
     each = count * (work.output - 1.0) / (plan.batch * found.tokens)
+    ride = each * found.chunks * software.mixed
+    own, stay = each * found.chunks - ride, each * drafted(work) - ride
     parts = {
-        f"part_{name}": each * (p * drafted(work) + found.chunks * _mix(software.mixed, b - p, a))
+        f"part_{name}": stay * p + ride * b + own * a
         for name, p, b, a in zip(Step._fields, decode, both, prompt, strict=True)
     }
     results: dict[str, Any] = {
