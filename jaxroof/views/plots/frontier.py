@@ -8,13 +8,13 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
+from matplotlib.ticker import FuncFormatter
 
 from jaxroof.views.plots import labels, style
 from jaxroof.views.plots import select as choose
 from jaxroof.views.text.frontier import (
     WITH,
     Frontier,
-    asked_speed,
     frontiers,
     lead_sentences,
     middle_speed,
@@ -26,7 +26,8 @@ HIGH = 5.6  # inches
 BANDS = 3  # frontiers in one picture that all show their band; of more, the best alone
 FAR, WIDE = 12.0, 40.0  # ratios of rates, and of speeds, from which on an axis is logarithmic
 LEAST = 100.0  # times below the most at which a logarithmic axis ends
-PLACES = (0.02, 0.15, 0.3, 0.45, 0.6, 0.75, 0.9)  # along a frontier, where its name may stand
+PLACES = tuple(np.linspace(0.02, 0.98, 49))  # along a frontier, where its name may stand
+GAPS = (11.0, 15.0, 24.0)  # points between a frontier and its name
 ROOM = 1.15
 SAMPLES = 120  # points of a frontier that words keep off
 HALO = [withStroke(linewidth=3.0, foreground="white")]
@@ -54,6 +55,7 @@ def picture(data: xr.Dataset) -> Figure:
         if len(every) <= BANDS or one is best:
             _band(axes, one, colour)
     style.grid(axes)
+    axes.yaxis.set_major_formatter(FuncFormatter(style.count))
     axes.set_xlabel("output tokens/s that a user sees (1 / TPOT)")
     axes.set_ylabel("output tokens/s an accelerator gives")
     made.draw_without_rendering()
@@ -62,10 +64,10 @@ def picture(data: xr.Dataset) -> Figure:
         x, y = _curve(one)
         for at in np.linspace(x[0], x[-1], SAMPLES):
             labels.take(axes, taken, float(at), float(y[np.searchsorted(x, at)]), 2.0)
-    if asked_speed(data) is not None:
-        _asked(axes, best, speed, taken)
+    _asked(axes, best, speed, taken)
     for one, colour in zip(every, style.COLOURS, strict=False):
         _name(axes, one, colour, taken)
+    style.legend(made, loc="upper right")
     return made
 
 
@@ -130,11 +132,15 @@ def _asked(axes: Axes, best: Frontier, speed: float, taken: list[labels.Box]) ->
 
 
 def _name(axes: Axes, one: Frontier, colour: str, taken: list[labels.Box]) -> None:
-    """Write the name of a frontier beside it, where there is room."""
+    """Write the name of a frontier beside it; where there is no room it goes to a legend."""
     x, y = _curve(one)
     inside = y >= axes.get_ylim()[0]
     x, y = x[inside], y[inside]
     points = [(x[-1] * share, float(y[np.searchsorted(x, x[-1] * share)])) for share in PLACES]
-    look: dict[str, Any] = {"color": colour, "weight": "bold", "path_effects": HALO}
-    offsets = ((7.0, 12.0), (7.0, -12.0), (7.0, 22.0), (7.0, -24.0), (7.0, 34.0))
-    labels.place(axes, taken, one.name, points, offsets, sides=(1.0,), **look)
+    look: dict[str, Any] = {"color": colour, "weight": "bold", "path_effects": HALO, "fontsize": 10}
+    for gap in GAPS:
+        for side in (1.0, -1.0):  # above to the right, or below to the left: off the line itself
+            at = ((4.0, side * gap),)
+            if labels.place(axes, taken, one.name, points, at, sides=(side,), **look):
+                return
+    axes.plot([], [], color=colour, label=one.name)
