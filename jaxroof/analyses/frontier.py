@@ -21,7 +21,7 @@ MOST = 8  # frontiers in one answer
 CASE = "case"
 KEPT = (  # results of a plan that a frontier keeps
     *("tpot", "tpot_low", "tpot_high", "interactivity", "output_rate", COST),
-    *("ttft", "ttft_low", "ttft_high", "memory", "users", "rate", "regime", "cost"),
+    *("ttft", "ttft_low", "ttft_high", "memory", "users", "rate", "regime", "request_cost"),
 )
 Names = str | Sequence[Any] | None
 

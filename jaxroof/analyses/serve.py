@@ -182,7 +182,9 @@ def _aggregated(machine: OneMachine, users: float | None, top: int, own: str | N
         whole |= _with_users(machine, int(order[0]), users)
     data = told(machine, _of_each_split(machine, order)[:top], own)
     whole |= {**limits(machine), **_load(machine)}
-    return data.assign(as_variables(whole)).assign_attrs(relaxed=json.dumps(relaxed(machine)))
+    return data.assign(as_variables(whole)).assign_attrs(
+        limits_relaxed=json.dumps(relaxed(machine))
+    )
 
 
 def _with_users(machine: OneMachine, place: int, users: float) -> Whole:
@@ -285,7 +287,7 @@ def _pools(given: Settings, where: str, top: int) -> dict[str, xr.Variable]:
         order = machine.ranked(fits) if len(fits) else _nearest(machine)
         data = told(machine, _of_each_split(machine, order)[:top])
         data = data.assign(as_variables(limits(machine)))
-        attrs = {**data.attrs, "relaxed": json.dumps(relaxed(machine))}
+        attrs = {**data.attrs, "limits_relaxed": json.dumps(relaxed(machine))}
         about = {"attrs": json.dumps(attrs), "long_name": "How these plans were found"}
         found[f"{name}_found"] = xr.Variable((), data.sizes["plan"], about)
         for key, one in data.variables.items():

@@ -32,7 +32,7 @@ class Costs:
 
     accelerator_time: Number = quantity(
         "s", "Accelerator-seconds of a request: accelerators over requests a second.",
-        words="accelerator-seconds a request",
+        words="accelerator time", label="accelerator-seconds a request", headline=True,
     )  # fmt: skip
     part_attention: Number = _part("Projections of attention.", "attention")
     part_cache: Number = _part("Reading the cache, and its scores and values.", "cache")
@@ -58,10 +58,10 @@ class Costs:
         "1", "Kind of server whose measured errors the intervals have.", flags=WORDS
     )
     load_gpus: Number = quantity("1", "Accelerators that the load asked takes; 0 without a load.")
-    energy: Number = quantity(
+    request_energy: Number = quantity(
         "J", "Energy of a request; 0 where no power of the accelerator is known."
     )
-    cost: Number = quantity("USD", "Rent of a request; 0 without a rent.")
+    request_cost: Number = quantity("USD", "Rent of a request; 0 without a rent.")
 
 
 @record

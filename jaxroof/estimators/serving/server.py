@@ -121,8 +121,8 @@ def costs(
         "memory_sequences": memory.sequences,
         "memory_working": memory.working,
         "load_gpus": where(load > 0.0, ceiling(load, rate) * count, 0.0),
-        "energy": watts * time,
-        "cost": value_or(inputs.rent, 0.0) * time,
+        "request_energy": watts * time,
+        "request_cost": value_or(inputs.rent, 0.0) * time,
     }
 
 

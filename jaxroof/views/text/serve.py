@@ -113,7 +113,7 @@ def has_rent(data: xr.Dataset) -> bool:
 def dollars(plan: xr.Dataset) -> str:
     """Return what a million output tokens cost."""
     output = lengths(json.loads(plan.attrs["inputs"]))[1]
-    return f"${MILLION * float(plan.cost) / output:.3g}"
+    return f"${MILLION * float(plan.request_cost) / output:.3g}"
 
 
 def rate_interval(plan: xr.Dataset) -> tuple[float, float]:
@@ -173,7 +173,7 @@ def _time_column(name: str, head: str, scale: float) -> Shown:
 
 def limits_sentence(data: xr.Dataset, own: str = "tokens/s a GPU") -> str:
     """Return which limits bind, and what 10 % more of each gives."""
-    found = json.loads(data.attrs.get("relaxed", "{}"))
+    found = json.loads(data.attrs.get("limits_relaxed", "{}"))
     best, more = float(data[objective_of(data)][0]), rises(data, objective_of(data))
 
     def gain(name: str) -> float:
@@ -184,7 +184,7 @@ def limits_sentence(data: xr.Dataset, own: str = "tokens/s a GPU") -> str:
     asked = [name for name in LIMITS if name in told and f"{name}_limit" in data]
     binds = [name for name in asked if gain(f"{name}{WITHOUT}") >= WORTH]
     if not binds:
-        if int(data["batch"][0] if "batch" in data else 0) == BATCHES[-1]:
+        if "batch" in data and int(data["batch"][0]) == BATCHES[-1]:
             return f"No limit binds: batches of more than {BATCHES[-1]:,} are not tried."
         if gain(WITHOUT) >= WORTH:
             return "Several limits bind together: more of one alone gives nothing."
