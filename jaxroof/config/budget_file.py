@@ -49,6 +49,7 @@ def _asked(written: dict[str, Any], given: Mapping[str, Any], folder: pathlib.Pa
             raise refusal(key, "missing; a budget has a model, systems, gpus and a batch")
     shared = {k: v for k, v in told["operation"].items() if not isinstance(v, dict)}
     own = {k: v for k, v in told["operation"].items() if isinstance(v, dict)}
+    above: dict[str, Any] = {key: _above_zero(told, key) for key in SUCH}
     data = budget(
         model=beside(folder, told["model"]),
         system=[beside(folder, name) for name in told["systems"]],
@@ -56,7 +57,7 @@ def _asked(written: dict[str, Any], given: Mapping[str, Any], folder: pathlib.Pa
         global_batch=told["batch"],
         minimise=told.get("minimise", "cost"),
         where=told.get("where", ""),
-        **{key: _above_zero(told, key) for key in SUCH},
+        **above,
         operation=shared,
         by_system=own,
         settings=dict(flat(told.get("set", {}))),

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from places import ROOT
 
 import jaxroof as jr
 from jaxroof.analyses.budget import broken
@@ -196,6 +197,7 @@ def test_the_command_ends_with_what_it_found(jaxroof: Any):
     assert "128 h100-nvs8" in twice.words
 
 
+DRAWN = ROOT / "sweeps/uncertain/whole_run.toml"
 NAMED = "--model llama3-8b --batch 64 --where tp=8"
 
 
@@ -204,6 +206,7 @@ NAMED = "--model llama3-8b --batch 64 --where tp=8"
     [
         ("search --objective cost", "operation.rent: not given of h100-nvs8"),
         ("search --set operation.save_interval='1 ms'", "operation.save_interval: below what"),
+        (f"search --objective cost --uncertain {DRAWN}", "operation.rent: not given of h100-nvs8"),
         ("search --set operation.pue=0.5", "operation.pue: expected a finite number of at least"),
         ("search --set operation.chip_mtbf='50,000 h'", "write '50000 h'"),
         ("search --batch 32", "--batch: given twice; expected it once"),

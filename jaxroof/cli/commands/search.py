@@ -126,7 +126,6 @@ def _training(
     """
     import json
 
-    from jaxroof.analyses.budget import check_known
     from jaxroof.analyses.legal_plans import of_sizes
     from jaxroof.analyses.training_plans import NoPlanFits, better_batch, fastest_plans
     from jaxroof.catalog.launch_options import launchers
@@ -134,12 +133,10 @@ def _training(
     from jaxroof.cli.progress import working
     from jaxroof.cli.question import launched
     from jaxroof.estimators import TORUS
-    from jaxroof.estimators.whole_run.operation import Operation
 
     torus = asked.of.name == TORUS
     if objective in WHOLE:
-        check_known(asked.system_name, asked.settings, objective)
-        asked.settings.setdefault("operation", Operation())
+        _operate(asked, objective)
         return _legal(asked, objective, top, mine, output)
     if objective not in (None, *TIME, *MEMORY):
         raise unknown("--objective", objective, "objective of training", (*TIME, *MEMORY, *WHOLE))
@@ -175,6 +172,18 @@ def _training(
     data.attrs |= {} if launch is None else {"launch": launch}
     _deliver(data, output)
     return 0
+
+
+def _operate(asked: Any, objective: str) -> None:
+    """Ask for the whole run, whose result is the objective.
+
+    Raises: InputError for prices or watts that nobody gives.
+    """
+    from jaxroof.analyses.budget import check_known
+    from jaxroof.estimators.whole_run.operation import Operation
+
+    check_known(asked.system_name, asked.settings, objective)
+    asked.settings.setdefault("operation", Operation())
 
 
 def _of_memory(question: dict[str, Any]) -> dict[str, Any]:
@@ -240,10 +249,13 @@ def _uncertain(
     from jaxroof.engine.search.problem import check_search
     from jaxroof.engine.search.search import search
     from jaxroof.engine.uncertainty.uncertain import uncertain
+    from jaxroof.estimators import STEP, TORUS
     from jaxroof.views.text.interval import spread_words
     from jaxroof.views.text.uncertain import columns
 
     written = read_uncertain(file)
+    if objective in WHOLE and asked.of.name in (STEP, TORUS):
+        _operate(asked, objective)
     sizes = list(dict.fromkeys(asked.gpus))
     first = {**asked.settings, "gpus": sizes[0]}
     given: dict[str, Any] = {"where": asked.rules, "objective": objective}
