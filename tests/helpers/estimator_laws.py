@@ -38,6 +38,7 @@ DEFAULT_ALONE = (  # estimators of which the default recipe alone is held to the
     "training",  # its programs are long, and its choices are those of terms that golden rows hold
     "stage_memory",
     "tpu_training",
+    *("serving", "serving_prefill", "serving_decode"),  # golden rows hold what they read of it
     "model_size",  # the parameters that model_flops counts, whose every recipe is
 )
 DAILY = 1  # recipe of an operator: golden rows hold all of them, and -m slow the laws

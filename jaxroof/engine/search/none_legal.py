@@ -62,7 +62,8 @@ def none_legal(question: SearchProblem, refused: Mapping[str, int], most: int | 
 def _unmet(question: SearchProblem) -> str:
     """Return which rules no legal plan keeps; empty where none is legal without them either."""
     estimator = question.estimator
-    legal = list_plans(estimator, question.inputs, question.recipe).plans
+    named = [Constraint(rule.field, ">=", 0) for rule in question.where]  # seldom tried ones too
+    legal = list_plans(estimator, question.inputs, question.recipe, named).plans
     if not len(next(iter(legal.values()))):
         return ""
     products = [int(get_at(question.inputs, SIZE))] if SIZE in estimator.products else []
@@ -72,7 +73,8 @@ def _unmet(question: SearchProblem) -> str:
         rules = [_shortly(estimator, rule, rule.word or rule.value) for rule in question.where]
         sizes = [f"{found:,}" for found in _legal_near(question, products[0])] if products else []
         other = f"; expected {' or '.join(sizes)} accelerators" if sizes else ""
-        return f"where: no {on} keeps {listing(rules)} together{other}"
+        why = _why(question)
+        return f"where: no {on} keeps {listing(rules)} together{f': {why}' if why else ''}{other}"
     said = []
     for rule in alone:
         known = np.unique(legal[rule.field])
@@ -82,6 +84,13 @@ def _unmet(question: SearchProblem) -> str:
         asked = _shortly(estimator, rule, rule.word or rule.value)
         said.append(f"no {on} has {asked}; expected such as {values}")
     return f"where: {'; '.join(said)}"
+
+
+def _why(question: SearchProblem) -> str:
+    """Return the rule of the estimator that no plan with the fields of the constraints keeps."""
+    hook = question.estimator.why_not
+    given = {rule.field: rule.value for rule in question.where if rule.comparison in ("=", "==")}
+    return hook(question.inputs, question.recipe, given) if hook is not None and given else ""
 
 
 def _shortly(estimator: Any, rule: Constraint, value: object) -> str:

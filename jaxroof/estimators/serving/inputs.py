@@ -11,6 +11,7 @@ from jaxroof.catalog.system import System
 from jaxroof.limits import BOUNDS
 from jaxroof.records import Number, quantity, record
 
+LARGEST = 8192.0  # batch that a search tries
 FORMATS = ("bf16", "fp8", "fp4", "mxfp4-16", "mxfp4-8")  # mxfp4-R: multiplied at R bits
 
 

@@ -12,13 +12,16 @@ import numpy as np
 
 from jaxroof.estimator import Candidates, reads
 from jaxroof.estimators.legality import Filter, Rule, cross
+from jaxroof.estimators.serving.inputs import LARGEST
 from jaxroof.estimators.serving.interval import half_width_within_source
 from jaxroof.estimators.serving.legality import DECODE_RULES, PREFILL_RULES, RULES
 from jaxroof.records import value_or, with_named_absences
 
 DEGREES = 2 ** np.arange(7)  # tensor, data
 STAGES = 2 ** np.arange(4)
-BATCHES = np.unique(np.round(2.0 ** (np.arange(53) / 4)).astype(np.int32))  # 1 to 8192
+BATCHES = np.unique(
+    np.round(2.0 ** (np.arange(4.0 * np.log2(LARGEST) + 1.0) / 4.0)).astype(np.int32)
+)
 CHUNKS = 2 ** np.arange(8, 15)
 BUSY = np.arange(5, 10)  # tenths
 LISTS = {

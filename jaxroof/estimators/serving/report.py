@@ -57,7 +57,10 @@ class Costs:
     regime: Number = quantity(
         "1", "Kind of server whose measured errors the intervals have.", flags=WORDS
     )
-    load_gpus: Number = quantity("1", "Accelerators that the load asked takes; 0 without a load.")
+    load_gpus: Number = quantity(
+        "1", "Accelerators that the load asked takes; 0 without a load.",
+        words="accelerators for the load",
+    )  # fmt: skip
     request_energy: Number = quantity(
         "J", "Energy of a request; 0 where no power of the accelerator is known."
     )
@@ -81,6 +84,10 @@ class Decoding(Costs):
     )
     step_decode: Number = quantity("s", "One step of the batch without prompts.")
     largest_batch: Number = quantity("sequence", "Sequences that the memory holds.")
+    last_batch: Number = quantity(
+        "1", "Whether a search tries no larger batch, so that one may be better yet.",
+        flags=("no", "yes"),
+    )  # fmt: skip
 
 
 @record
@@ -100,8 +107,13 @@ class ServingReport(ServingLegality, Decoding):
     service: Number = quantity("s", "Steps of a prompt's own.", part_of="ttft")
     wait: Number = quantity("s", "Wait for prompts before it, the mean.", part_of="ttft")
     latency: Number = quantity("s", "Time of a whole answer.")
-    busy: Number = quantity("1", "Share of the time with prompts; at 1 the queue grows.")
-    chunks: Number = quantity("1", "Steps with prompts a decode step; above 1 prompts fall behind.")
+    busy: Number = quantity(
+        "1", "Share of the time with prompts; at 1 the queue grows.", words="share with prompts"
+    )
+    chunks: Number = quantity(
+        "1", "Steps with prompts a decode step; above 1 prompts fall behind.",
+        words="chunks a decode step",
+    )  # fmt: skip
     users: Number = quantity("request", "Requests in flight.", better="higher")
     total_rate: Number = quantity(
         "token/s", "Prompt and output tokens a second of one accelerator.", better="higher"

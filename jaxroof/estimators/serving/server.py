@@ -7,7 +7,7 @@ import dataclasses
 from typing import Any, NamedTuple
 
 from jaxroof.estimators.serving import step as steps
-from jaxroof.estimators.serving.inputs import ServingInputs, Workload
+from jaxroof.estimators.serving.inputs import LARGEST, ServingInputs, Workload
 from jaxroof.estimators.serving.interval import first_half_width, regime, token_half_width
 from jaxroof.estimators.serving.legality import LIMITS, RULES, judged
 from jaxroof.estimators.serving.memory import (
@@ -133,9 +133,11 @@ def between(name: str, value: Number, half: Number) -> dict[str, Number]:
 
 def decoding(inputs: ServingInputs, split: Degrees, tpot: Number, rate: Number) -> dict[str, Any]:
     """Return what every server that decodes reports of its tokens."""
+    plan: Any = inputs.plan
     return {
         "interactivity": 1.0 / tpot,
         "output_rate": rate * inputs.workload.output / split.accelerators,
+        "last_batch": where(plan.batch < LARGEST, 0.0, 1.0),
     }
 
 
