@@ -20,7 +20,7 @@ from jaxroof.engine.search.one_machine import (
 )
 from jaxroof.engine.search.plan_text import own_fields
 from jaxroof.engine.search.problem import check_search
-from jaxroof.engine.search.several_limits import limits_told, relaxed_limits
+from jaxroof.engine.search.several_limits import limits_told, relaxed_told
 from jaxroof.estimator import TIE, Estimator
 
 CLOSE = 0.02  # share of the best by which a plan may be worse and still be close to it
@@ -33,7 +33,7 @@ def legal_plans(estimator: Estimator, *, own: str | None = None, **asked: Any) -
     Returns: a Dataset over ``plan`` of plan fields and results, and without a plan what
     ``standing`` says, how many plans are legal and fit, what they need, and which are ``close`` to
     the best. The attribute ``own_refused`` says why the user's plan is not legal; ``relaxed`` is
-    what ``relaxed_limits`` returns.
+    what ``relaxed_limits`` returns, as JSON.
     Raises: InputError for bad input, NoLegalPlan if no plan is legal.
     """
     question = check_search(estimator, None, **asked)
@@ -54,7 +54,7 @@ def told(machine: OneMachine, shown: np.ndarray, own: str | None = None) -> xr.D
         "need_least": (float(machine.need.min()), "1", "What the leanest legal plan needs"),
         "need_most": (float(machine.need.max()), "1", "What the fullest legal plan needs"),
     }
-    attrs = {"objective": question.objective, **limits_told(machine)}
+    attrs = {"objective": question.objective, **limits_told(machine), **relaxed_told(machine)}
     if np.isfinite(machine.limit):
         whole["need_limit"] = machine.limit, "1", "What a plan may need"
     if fits:
@@ -67,8 +67,6 @@ def told(machine: OneMachine, shown: np.ndarray, own: str | None = None) -> xr.D
             whole["own_place"] = 1 + len(machine.within(better)[0]), *whole["own_place"][1:]
         except NoSuchPlan as error:
             attrs["own_refused"] = error.why
-    if relaxed := relaxed_limits(machine).data_vars:  # not along plans, so an attribute
-        attrs["relaxed"] = json.dumps({name: one.to_dict() for name, one in relaxed.items()})
     return data.assign(as_variables(whole)).assign_attrs(attrs)
 
 

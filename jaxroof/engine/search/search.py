@@ -28,7 +28,7 @@ from jaxroof.engine.search.problem import (
     check_searches,
     fit_flags,
 )
-from jaxroof.engine.search.several_limits import relaxed_limits
+from jaxroof.engine.search.several_limits import relaxed_told
 from jaxroof.errors import refusal
 from jaxroof.estimator import Estimator
 
@@ -65,8 +65,9 @@ def search(
     necessarily the fastest placement.
     Returns: a Dataset over the axes (and ``rank`` if top > 1) of the winners' plan fields and
     results, ``plans_legal``, ``plans_feasible``, the least need and how far it exceeds the limit.
-    Without axes, ``plans_alike`` plans are too close to the best to tell apart, and along ``limit``
-    stands what each of several limits keeps out, and the best where it alone is relaxed by 10 %.
+    Without axes, ``plans_alike`` plans are too close to the best to tell apart, and the
+    attribute ``relaxed`` (JSON) says what each of several limits keeps out, and the best objective
+    where it alone is relaxed by 10 %.
     Where no plan fits, ``feasible`` is false, ``reason`` says why, floats are NaN and whole numbers
     are -1. Where none is legal and there are no axes, the attribute ``none_legal`` says which rules
     refuse them and on which near numbers of accelerators one is, as the command does.
@@ -92,7 +93,7 @@ def search(
     if every or (machine is None and own is None and not several):
         return data
     machine = one_machine(asked[0]) if machine is None else machine
-    data = data.assign(relaxed_limits(machine).data_vars)
+    data = data.assign_attrs(relaxed_told(machine))
     best = data.isel(rank=0) if "rank" in data.dims else data
     return data.assign(as_variables(standing(machine, best, own)))
 

@@ -20,6 +20,19 @@ def limits_told(machine: OneMachine) -> dict[str, str]:
     return {"beyond": json.dumps(machine.beyond()), **why}
 
 
+def relaxed_told(machine: OneMachine) -> dict[str, str]:
+    """Return an attribute that says what ``relaxed_limits`` does, by limit as JSON; null is NaN."""
+    found = relaxed_limits(machine)
+    told = {
+        str(name): {
+            str(key): value if np.isfinite(value := found[key].values[place].item()) else None
+            for key in found.data_vars
+        }
+        for place, name in enumerate(machine.bounds if found.data_vars else ())
+    }
+    return {"relaxed": json.dumps(told)} if told else {}
+
+
 def relaxed_limits(machine: OneMachine, share: float = RELAXED) -> xr.Dataset:
     """Return what each of several limits keeps out, and the best plan where it alone is relaxed.
 

@@ -1,6 +1,7 @@
 """Bounds of limits swept in one pass, and frontiers: equal to comparing all plans at each bound."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ from hypothesis import strategies as st
 import jaxroof as jr
 from jaxroof.engine.search.cells import cells_of, firsts, frontier_of, misses
 from jaxroof.engine.search.driver import best_plans
+from jaxroof.engine.search.one_machine import one_machine
 from jaxroof.engine.search.problem import axis_roles, check_search
+from jaxroof.engine.search.several_limits import relaxed_limits
 from jaxroof.estimator import FAR, TIE
 from tests.helpers.pools import estimator, example
 
@@ -152,7 +155,7 @@ def test_more_evaluations_by_numpy_where_one_serves_many_bounds():
 @pytest.mark.parametrize("first", [0.07, 1e-3, None])
 def test_relaxing_one_limit_gives_what_a_search_there_finds(first):
     bounds = {"limits.first": first or 1e9, "limits.each": 0.0095, "system.memory": 2e9}
-    found = jr.search(estimator, example(), settings=bounds)
+    found = relaxed_limits(one_machine(check_search(estimator, example(), settings=bounds)))
     assert found.limit.values.tolist() == ["cache", "first", "each"]
     every = jr.survey(estimator, example(), settings=bounds)
     paths = ("system.memory", "limits.first", "limits.each")
@@ -162,19 +165,36 @@ def test_relaxing_one_limit_gives_what_a_search_there_finds(first):
         assert int(here.limit_excludes) == int((every[name] > bounds[path]).sum())
         looser = jr.search(estimator, example(), settings=bounds | {path: 1.1 * bounds[path]})
         np.testing.assert_allclose(here.limit_relaxed, looser.cost, rtol=0)
-    missing = found[[f"{name}_missing" for name in found.limit.values]].to_array().values
-    if not bool(found.feasible):
+    there = jr.search(estimator, example(), settings=bounds)
+    if not bool(there.feasible):
+        missing = [float(there[f"{name}_missing"]) for name in found.limit.values]
         np.testing.assert_array_equal(found.limit_missing, missing)
+    told = json.loads(there.attrs["relaxed"])
+    assert told["each"]["limit_bound"] == 0.0095
+    assert [*told] == found.limit.values.tolist()
 
 
 def test_a_limit_that_holds_by_nature_is_not_relaxed():
     limits = (*estimator.limits[:2], estimator.limits[2]._replace(relax=False))
     found = jr.search(dataclasses.replace(estimator, limits=limits), example())
-    assert np.isfinite(found.limit_relaxed).values.tolist() == [True, True, False]
-    assert "limit" not in jr.search("published", **PUBLISHED).dims
+    told = json.loads(found.attrs["relaxed"])
+    assert [one["limit_relaxed"] is None for one in told.values()] == [False, False, True]
+    published = {"model": "gpt3", "system": "b200-nvs8", "gpus": 64, "global_batch": 64}
+    assert "relaxed" not in jr.search("published", **published).attrs
 
 
-PUBLISHED = {"model": "gpt3", "system": "b200-nvs8", "gpus": 64, "global_batch": 64}
+def test_more_memory_and_looser_bounds_are_never_worse():
+    axes = {
+        "limits.first": np.geomspace(0.02, 2.0, 9),
+        "limits.each": np.geomspace(1e-3, 0.1, 17),
+        "system.memory": np.geomspace(1e9, 64e9, 7),
+        "system.rate": [1e3, 3e3],
+    }
+    found = best_plans(check_search(estimator, example(), axes=axes))
+    cost = np.where(found.held, found.objective, FAR)
+    for dimension in range(3):
+        assert np.all(np.diff(cost, axis=dimension) <= 1e-11)
+    assert 0 < found.held.sum() < found.held.size
 
 
 @given(compared())
