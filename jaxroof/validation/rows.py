@@ -118,12 +118,19 @@ def _checked(where: str, frame: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
-def rows_of(frame: pd.DataFrame, systems: Systems | None = None, **shared: Any) -> Rows:
-    """Return a table as inputs of ``training``; ``systems`` reads the names of its machines."""
+def rows_of(
+    frame: pd.DataFrame, systems: Systems | None = None, of: Estimator | None = None, **shared: Any
+) -> Rows:
+    """Return a table as inputs of ``training``; ``systems`` reads the names of its machines.
+
+    ``of`` is another estimator, which reads names itself.
+    """
     refused = note(frame, "#refused")
     reasons = {place: why for place, why in enumerate(refused) if why}
-    of = estimator_of(frame)
-    names = {**of.names, "system": systems or (on_system if of is training else tpu_system)}
+    if of is None:
+        of = estimator_of(frame)
+        systems = systems or (on_system if of is training else tpu_system)
+    names = {**of.names, **({"system": systems} if systems else {})}
     asked = dataclasses.replace(of, names=names)
     where = frame.attrs.get("where", "rows")
     folder = pathlib.Path(where).parent if where.endswith(".csv") else pathlib.Path.cwd()

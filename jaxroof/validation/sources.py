@@ -46,8 +46,9 @@ def packaged(of: str, name: str) -> pd.DataFrame:
     3
     """
     if name not in sources(of):
-        what = {"steps": "measured steps", "memory": "measured memory", "runs": "whole runs"}[of]
-        raise unknown("--source", name, f"source of {what}", sources(of))
+        what = {"steps": "measured steps", "memory": "measured memory", "runs": "whole runs"}
+        what |= {"serving": "measured servers"}
+        raise unknown("--source", name, f"source of {what[of]}", sources(of))
     return read_table(RowFile(io.BytesIO(_unpacked(f"{of}/{name}")), name))
 
 
@@ -68,7 +69,7 @@ def peer_errors() -> dict[str, float]:
 
 
 def packed_bytes(of: str) -> int:
-    """Return the bytes that the rows of ``steps`` or ``memory`` take in the package."""
+    """Return the bytes that the rows of ``steps``, ``memory`` or ``serving`` take."""
     files = _folder().joinpath("data", of).iterdir()
     return sum(len(file.read_bytes()) for file in files)
 

@@ -1,6 +1,7 @@
 """The commands on measured rows: validate --memory, and evaluate --schema measured."""
 
 import csv
+import gzip
 import json
 import pathlib
 import re
@@ -16,7 +17,6 @@ DATA = pathlib.Path(sources.__file__).parent / "data" / "memory"
 @pytest.fixture
 def measured(tmp_path):
     """Return the path of a source's rows as a file of a user's."""
-    import gzip
 
     def written(name, change=lambda text: text):
         text = gzip.decompress((DATA / f"{name}.csv.gz").read_bytes()).decode()
@@ -68,6 +68,8 @@ BAD = [
     ("validate -o a.txt", "a.txt: expected a name that ends in .csv, .md, .png, .svg or .pdf"),
     ("validate --source mlperf_training -o a.md", "--source: the page is about all sources"),
     ("validate --memory -o a.png", "a.png: expected a name that ends in .csv or .md"),
+    ("validate serving -o a.png", "a.png: expected a name that ends in .csv or .md"),
+    ("validate serving --source tpus", "--source: tpus: no such source of measured servers."),
     ("validate -o none/a.png", "none/a.png: no such directory"),
     ("validate --memory --source simumax", "--source: simumax: no such source of measured memory."),
     ("validate --memory -o errors.txt", "errors.txt: expected a name that ends in .csv or .md"),
@@ -148,3 +150,22 @@ def test_a_name_twice_is_named(jaxroof, measured):
     said = jaxroof(f"evaluate training {path} --schema measured")
     assert (said.code, said.out) == (2, "")
     assert "line 3: id: 'simumax-b200-01' is line 2 too" in said.err
+
+
+def test_validate_is_of_servers(jaxroof, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    said = jaxroof("validate serving --source tpu -o errors.csv")
+    assert (said.code, said.err) == (0, "wrote errors.csv\n")
+    assert said.words.startswith("Half of 9 predictions lie within ")
+    assert "jax-2026 tpu, TPOT 4 " in said.words
+    assert max(map(len, said.out.splitlines())) <= 80
+    with open(tmp_path / "errors.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["quantity"] for row in rows} == {"tpot", "step"}
+    assert all(float(row["low"]) < float(row["predicted"]) < float(row["high"]) for row in rows)
+    found = json.loads(jaxroof("validate serving --source tpu --json").out)
+    assert sum(one["rows"] for one in found["scores"]) == len(rows)
+    plain = gzip.decompress((DATA.parent / "serving" / "tpu.csv.gz").read_bytes())
+    (tmp_path / "mine.csv").write_bytes(plain)
+    own = jaxroof("validate serving --source mine.csv")
+    assert "jax-2026 tpu, TPOT 4 " in own.words

@@ -3,6 +3,7 @@
 python -m tools.rows.convert                         all rows of jaxroof/validation/data
 python -m tools.rows.convert steps RUNS.csv OUT.csv  one file in the common schema, of step times
 python -m tools.rows.convert memory RUNS.csv OUT.csv the same, of memory
+python -m tools.rows.serving argonne.csv OUT.csv     servers, a file named as one of raw/serving
 """
 
 import csv
@@ -23,6 +24,7 @@ from jaxroof.validation.rows import on_system
 from tools.rows.amd import amd_settings, amd_step
 from tools.rows.common import Row, Settings, read
 from tools.rows.memory import measured_memory, memory_settings
+from tools.rows.serving import servers
 from tools.rows.steps import chip_of, measured_step, step_settings
 from tools.rows.tpu import converted_here, generation, tpu_settings, tpu_step
 
@@ -119,6 +121,9 @@ def packaged() -> dict[str, str]:
     """Return the text of every packaged file, by its place below ``ROWS``."""
     found = {}
     for path in sorted(RAW.glob("*/*.csv.gz")):
+        if path.parent.name == "serving":
+            found[f"serving/{path.name}"] = servers(path)
+            continue
         if path.parent.name in OTHERS:
             found[f"steps/{path.name}"] = converted_here(read(path), *OTHERS[path.parent.name])
             continue

@@ -147,7 +147,8 @@ def check_complete(
     given = {path: value for path, value in shared.items() if path not in NAMES}
     for column in columns:
         if column.field is not None:
-            given[column.path] = min(1.0, column.field.metadata["most"])
+            field = column.field.metadata
+            given[column.path] = max(field["least"], min(1.0, field["most"]))
     named = {column.path for column in columns if column.field is None}
     kind, names = estimator.inputs, estimator.names
     try:

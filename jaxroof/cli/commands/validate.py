@@ -6,6 +6,12 @@ import click
 
 from jaxroof.cli.options import Command, shared
 
+FITTED = (
+    "The constants were fitted to these rows; what rows that were kept from the fit said is in "
+    "docs/accuracy.md."
+)
+WHAT = ("steps", "memory", "serving")
+
 
 @click.command(
     name="validate",
@@ -15,19 +21,22 @@ Examples:
   jaxroof validate
   jaxroof validate --source mlperf_training
   jaxroof validate -o accuracy.png
-  jaxroof validate --memory -o errors.csv
+  jaxroof validate memory -o errors.csv
+  jaxroof validate serving
 
-Without --memory it is the step time: errors by source, chip and regime, how many measured times the
-80 % interval holds, and the rows that are furthest off with the parts of their step.
+steps (the default): errors by source, chip and regime, how many measured times the 80 % interval
+holds, and the rows that are furthest off with the parts of their step. serving: errors by software
+and quantity, and what intervals hold by regime; --source may be a .csv of your own rows.
 """,
 )
-@click.option("--memory", is_flag=True, help="Compare peaks of memory, not step times.")
+@click.argument("what", metavar="[steps|memory|serving]", default="steps", type=click.Choice(WHAT))
+@click.option("--memory", is_flag=True, help="The same as memory.")
 @click.option("--source", metavar="NAME", help="One source of measured rows alone.")
 @shared("json")
 @click.option(
     "-o", "--output", metavar="FILE", help="A .csv (of rows), .md (the page) or .png (step times)."
 )
-def command(memory: bool, source: str | None, output: str | None) -> None:
+def command(what: str, memory: bool, source: str | None, output: str | None) -> None:
     """Print the error of predictions against what others measured."""
     import pathlib
 
@@ -38,7 +47,9 @@ def command(memory: bool, source: str | None, output: str | None) -> None:
     from jaxroof.views.text import scores as views
     from jaxroof.views.text.said import Detail
 
-    kinds = (".csv", ".md", *deliver.PICTURES * (not memory))
+    what = "memory" if memory else what
+    of = {"steps": views.STEPS, "memory": views.MEMORY, "serving": views.SERVERS}[what]
+    kinds = (".csv", ".md", *deliver.PICTURES) if of is views.STEPS else (".csv", ".md")
     kind = pathlib.Path(output).suffix if output else ""
     if output and kind not in kinds:
         raise refusal(
@@ -49,7 +60,6 @@ def command(memory: bool, source: str | None, output: str | None) -> None:
     if kind == ".md" and not pathlib.Path(output or "").is_file():
         raise refusal(output or "", "no such page; expected one with `<!-- made: scores -->`")
     deliver.check_output(output if deliver.is_picture(output) else None)
-    of = views.MEMORY if memory else views.STEPS
     with working(f"predicting the {of.words} of measured rows"):
         found = of.of.packaged_answers(source)
     if output and deliver.is_picture(output):
@@ -72,18 +82,24 @@ def command(memory: bool, source: str | None, output: str | None) -> None:
 def _print(of: Any, found: Any) -> None:
     """Print the scores of rows, what they do not say, and the worst of them."""
     from jaxroof.cli import deliver
-    from jaxroof.validation import steps
+    from jaxroof.validation import serving, steps
     from jaxroof.validation.rows import reasons
     from jaxroof.views.text import scores as views
+    from jaxroof.views.text.server_scores import cover_table, servers_sentence
 
     screen, measured = deliver.console(), of.of.scores(found)
+    if of is views.SERVERS and measured:
+        deliver.print_text(screen, servers_sentence(serving.regime_scores(found)))
     if of is views.STEPS:
         measured += steps.regime_scores(found)
     if measured:
         screen.print(views.scores_table(of, measured))
-    if of is views.STEPS:
+    if of is views.SERVERS and measured:
+        screen.print(cover_table(serving.regime_scores(found)))
+        deliver.print_text(screen, views.LEGEND, FITTED)
+    elif of is views.STEPS:
         deliver.print_text(screen, views.LEGEND, *views.filled_sentences(found))
-    else:
+    elif of is views.MEMORY:
         deliver.print_text(screen, *views.first_run_sentences(found), *views.fill_sentences(found))
     deliver.print_text(screen, *views.reason_lines(reasons(found)))
     if measured:

@@ -25,7 +25,8 @@ class Regime(NamedTuple):
 
 WORDS = (  # of each regime, one word
     *("dense", "experts_measured", "experts_not_measured", "disaggregated"),
-    *("dense_not_calibrated", "experts_not_calibrated", "rough"),
+    *("dense_not_calibrated", "experts_not_calibrated"),
+    "no_graphs_AMD_of_2024_or_TPU",
 )
 DENSE, SAME, OTHER, POOL, DENSE_START, EXPERTS_START, ROUGH = map(float, range(len(WORDS)))
 REGIMES = (  # of a step, tpot and latency: whole families of model and chip left out of the fit
@@ -37,7 +38,7 @@ REGIMES = (  # of a step, tpot and latency: whole families of model and chip lef
     Regime("dense, not calibrated", (0.13, 0.24, 0.34, 0.48)),
     Regime("experts, not calibrated", (0.23, 0.47, 0.58, 0.71)),
     # engines without graphs, AMD of 2024; TPUs are believed to be no better known
-    Regime("rough", (0.24, 0.83, 1.2, 1.4)),
+    Regime("AMD of 2024, no graphs, TPU", (0.24, 0.83, 1.2, 1.4)),
 )
 RATE = {  # of tokens a second at maximum load, by whether a model has experts
     False: (0.13, 0.27, 0.44, 0.74),

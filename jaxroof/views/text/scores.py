@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,13 +14,20 @@ from jaxroof.estimators.training.interval import LEVELS, REGIMES, WITHIN_SOURCE,
 from jaxroof.estimators.training.report import TrainingReport
 from jaxroof.io.csv_blocks import csv_line
 from jaxroof.units import percent, seconds, size
-from jaxroof.validation import memory, steps
+from jaxroof.validation import memory, serving, steps
 from jaxroof.validation.memory import THREE, largest_terms, predicted
 from jaxroof.validation.rows import NOTES, Reason, reasons
-from jaxroof.validation.sources import NOTHING, sources
+from jaxroof.validation.sources import NOTHING, Source, sources
 from jaxroof.validation.steps import PARTS, largest_parts
 from jaxroof.views.text.layout import NARROW, PlainTable, Shown
 from jaxroof.views.text.public_runs import markdown, run_parts
+from jaxroof.views.text.server_scores import (
+    COVER_HEADS,
+    cover_cells,
+    server_row,
+    server_words,
+    widths_of_servers,
+)
 
 DENSE = "dense"  # with which regimes of dense models begin
 LEGEND = (
@@ -52,13 +59,15 @@ STEPS = Kind(
     "step time", ("chip", "regime"), ("n", "median", "mean", "p90", "bias", "covered"), steps
 )
 
+SERVERS = Kind("servers", ("software", "quantity"), STEPS.heads, serving)
+
 
 def scores_table(kind: Kind, found: Sequence[Any]) -> PlainTable:
     """Return one row per score, below the name of its source."""
     table = PlainTable(f"error of predicted {kind.words} against measured rows [%]")
     table.add_column(f"source; {', '.join(kind.names)}", no_wrap=True)
     for head in kind.heads:
-        table.add_numbers(head, optional=int(head == "mean" and kind is STEPS))
+        table.add_numbers(head, optional=int(head == "mean" and kind is not MEMORY))
     before = ""
     for score in found:
         if score.source != before:
@@ -123,7 +132,8 @@ def reason_lines(found: Sequence[Reason]) -> Iterator[str]:
 
 def worst_lines(kind: Kind, found: pd.DataFrame) -> Iterator[str]:
     """Yield the rows that are furthest off, with what is largest in their predictions."""
-    yield "Furthest off, one of each configuration, with what is largest in the prediction:"
+    last = "its software" if kind is SERVERS else "what is largest in the prediction"
+    yield f"Furthest off, one of each configuration, with {last}:"
     for source, name, number, error, *pair, largest in _worst(kind, found):
         of = f"{number}, " if number else ""
         both = f"{of}measured {pair[0]}, predicted {pair[1]}"
@@ -134,6 +144,9 @@ def _worst(kind: Kind, found: pd.DataFrame) -> Iterator[list[str]]:
     """Yield source, row, number, error, measured, predicted and largest parts of rows."""
     for _, one in found.iterrows():
         names = [one["source"], one["id"]]
+        if kind is SERVERS:
+            yield [*names, *server_words(one)]
+            continue
         if kind is STEPS:
             pair = [seconds(one["measured"]), seconds(one["time"])]
             yield [*names, "", f"{100.0 * one['error']:+.1f}", *pair, part_words(one)]
@@ -202,6 +215,9 @@ def rows_of(kind: Kind, found: pd.DataFrame) -> Iterator[Row]:
     """Yield what a CSV has of every measured number of some rows."""
     for _, one in found.iterrows():
         names = {"source": one["source"], "row_id": one["id"]}
+        if kind is SERVERS:
+            yield names | server_row(one)
+            continue
         if kind is STEPS:
             time = None if np.isnan(one["measured"]) or one["reason"] else one["measured"]
             names |= {"filled": one["filled"], "recipe": one["recipe"]}
@@ -299,6 +315,8 @@ def page_parts(kind: Kind, found: pd.DataFrame) -> Mapping[str, Iterable[str]]:
         rows = ([*(getattr(s, n) for n in names), *score_cells(kind, s)] for s in some)
         return markdown((*names, *kind.heads), rows)
 
+    if kind is SERVERS:
+        return _server_parts(found, scored)
     each = sources("steps" if kind is STEPS else "memory")
     heads = ("source", "row", "number", "error", "measured", "predicted", "largest")
     worst = _worst(kind, kind.of.worst(found, 12 if kind is STEPS else 10))
@@ -318,14 +336,34 @@ def page_parts(kind: Kind, found: pd.DataFrame) -> Mapping[str, Iterable[str]]:
         return parts
     widths = [[r.words, *r.half_widths, w] for r, w in zip(REGIMES, WITHIN_SOURCE, strict=True)]
     widths[WORDS.index("not_calibrated")][-1] = "as its model above"
-    rows = ([n, f"{s.title}: {s.where}", s.fitted, s.noise or "not known"] for n, s in each.items())
     return {
         **parts,
         **run_parts(),
+        **page_parts(SERVERS, serving.packaged_answers()),
         "regimes": scored(("regime",), steps.regime_scores(found)),
         "unseen": scored(("regime",), steps.regime_scores(unseen(found))),
         "widths": markdown(
             ("regime", *(f"h {at} %" for at in LEVELS), "same software known, 80 %"), widths
         ),
-        "sources": markdown(("source", "what and where", "fitted to it", "noise"), rows),
+        "sources": _sources(each),
     }
+
+
+def _server_parts(found: pd.DataFrame, scored: Callable[..., Iterator[str]]) -> dict[str, Any]:
+    """Return the tables of servers of a page, by name."""
+    covered = (cover_cells(one) for one in serving.regime_scores(found))
+    why = ([one.rows, one.source, one.reason] for one in reasons(found))
+    return {
+        "servers": scored(("source", *SERVERS.names), serving.scores(found)),
+        "servers_regimes": markdown(COVER_HEADS, covered),
+        "servers_reasons": markdown(("rows", "source", "reason"), why),
+        "servers_widths": markdown(
+            ("regime", *(f"h {at} %" for at in LEVELS)), widths_of_servers()
+        ),
+        "servers_sources": _sources(sources("serving")),
+    }
+
+
+def _sources(each: Mapping[str, Source]) -> Iterator[str]:
+    rows = ([n, f"{s.title}: {s.where}", s.fitted, s.noise or "not known"] for n, s in each.items())
+    return markdown(("source", "what and where", "fitted to it", "noise"), rows)

@@ -1,0 +1,319 @@
+"""Predicted servers beside measured ones: error by source, software and quantity, and coverage.
+
+A row is a server as inputs of ``serving``; its ``#kind`` says what its batch is, columns such as
+``#tpot_s`` what was measured.
+Source: docs/models/serving.md, section 12.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from jaxroof import catalog
+from jaxroof.catalog.serving_software import kind_of_chip, serving_software
+from jaxroof.engine.runs.row_stream import RowGroup, joined
+from jaxroof.estimators import estimator
+from jaxroof.estimators.serving.interval import (
+    LEVEL,
+    MOST_BUSY,
+    REGIMES,
+    first_half_width,
+    half_width,
+    rate_half_width,
+    regime,
+)
+from jaxroof.estimators.serving.server import QUEUED, closed_loop
+from jaxroof.formulas.arithmetic import smaller
+from jaxroof.records import replace_at
+from jaxroof.validation.rows import FROM, furthest, rows_of, table_of
+from jaxroof.validation.sources import packaged, sources
+
+LEVELS = (50, 80, 90)
+SHARED = ("system", "software")  # columns that are names: constants of a software are of a chip
+KINDS = {  # what the batch of a row is
+    "closed": "users of a closed loop",
+    "pool": "sequences for each worker of a decode pool, as far as memory holds them",
+    "load": "the most sequences at once, as far as memory holds them",
+    "static": "one batch, in waves if memory does not hold it",
+    "batch": "sequences at once",
+}
+QUANTITIES = {  # what was measured: its column, and words
+    "tpot": ("#tpot_s", "TPOT"),
+    "ttft": ("#ttft_s", "TTFT"),
+    "pool": ("#pool_tpot_s", "TPOT of a pool"),
+    "latency": ("#latency_s", "latency"),
+    "step": ("#step_s", "decode step"),
+    "prompt": ("#prompt_s", "prompt step"),
+    "rate": ("#tokens_per_s", "tokens/s"),
+}
+WITHOUT = {  # a machine at its data sheet's rates, without any latency
+    **dict.fromkeys(("matrix", "attend", "hbm", "cache", "link", "far", "exchange"), 1.0),
+    **dict.fromkeys(("layer", "latent_layer", "expert_layer", "host_layer", "host_step"), 0.0),
+    **dict.fromkeys(("request", "hop", "hop_far", "first", "first_steps"), 0.0),
+    **dict.fromkeys(("exchange_latency", "exchange_latency_far"), 0.0),
+    "tile": 1e-9,
+}
+AS_GIVEN = ("closed", "batch")  # kinds whose batch ran, whatever the memory of an engine is thought
+BEATS = "faster than the data sheet lets it be: not believed"
+NONE_FITS = "not one sequence fits"
+QUEUE = f"busy with prompts for more than {100 * MOST_BUSY:.0f} % of the time: measures its queue"
+
+
+class ServerScore(NamedTuple):
+    """Errors over the rows of one source, software and quantity, in per cent."""
+
+    source: str
+    software: str  # and the kind of chip
+    quantity: str
+    rows: int
+    median: float  # of the absolute errors
+    mean: float
+    p90: float
+    bias: float  # median of the signed errors
+    covered: float  # rows whose 80 % interval holds what was measured
+
+
+class CoverScore(NamedTuple):
+    """Errors and coverage over the rows of one regime, in per cent."""
+
+    regime: str
+    rows: int
+    median: float
+    p90: float
+    covered_50: float
+    covered_80: float
+    covered_90: float
+
+
+# ---- What a row measures -------------------------------------------------------------------------
+
+
+def with_batch(inputs: Any, batch: Any, chunk: Any = None) -> Any:
+    """Return inputs with another batch, and another chunk."""
+    inputs = replace_at(inputs, "plan.batch", batch)
+    return inputs if chunk is None else replace_at(inputs, "plan.chunk", chunk)
+
+
+def _in_closed_loop(inputs: Any, recipe: Any) -> tuple[Any, Any]:
+    inputs = replace_at(inputs, "workload.variation", QUEUED)
+    found = closed_loop(inputs, recipe, inputs.plan.batch)
+    return found, estimator("serving").evaluate(found, recipe)
+
+
+def _within_memory(inputs: Any, recipe: Any, prompts: bool) -> tuple[Any, Any]:
+    """Return a server whose batch memory holds; ``prompts``: with as many as it takes at once.
+
+    chunk = min(chunk, b I / (O - 1))
+    """
+    asked, plan, work = estimator("serving"), inputs.plan, inputs.workload
+    batch = smaller(plan.batch, asked.evaluate(inputs, recipe).largest_batch)
+    held = np.maximum(batch, 1e-9)
+    chunk = smaller(plan.chunk, held * work.prompt / (work.output - 1.0)) if prompts else None
+    found = with_batch(inputs, held, chunk)
+    return found, asked.evaluate(found, recipe)
+
+
+def _in_waves(inputs: Any, recipe: Any) -> tuple[Any, Any]:
+    """Return a static batch: waves of what memory holds, the last with the rest.
+
+    latency = prompts of all sequences in one step + (O - 1) decode steps
+    """
+    asked, most, work = estimator("serving"), inputs.plan.batch, inputs.workload
+    largest = np.floor(asked.evaluate(inputs, recipe).largest_batch)
+    size = np.maximum(smaller(most, largest), 1e-9)
+    whole = np.floor(most / size)
+    rest = most - whole * size
+
+    def latency(batch: Any) -> Any:
+        some = np.maximum(batch, 1e-9)
+        found = asked.evaluate(with_batch(inputs, some, some * work.prompt), recipe)
+        return found.step_prompt + (work.output - 1.0) * found.step_decode
+
+    last = np.where(rest > 0.0, latency(rest), 0.0)
+    total = np.where(largest > 0.0, whole * latency(size) + last, np.nan)
+    return inputs, dataclasses.replace(asked.evaluate(inputs, recipe), latency=total)
+
+
+OF_KIND: dict[str, Callable[[Any, Any], tuple[Any, Any]]] = {
+    "closed": _in_closed_loop,
+    "pool": lambda inputs, recipe: _within_memory(inputs, recipe, prompts=False),
+    "load": lambda inputs, recipe: _within_memory(inputs, recipe, prompts=True),
+    "static": _in_waves,
+    "batch": lambda inputs, recipe: (inputs, estimator("serving").evaluate(inputs, recipe)),
+}
+
+
+def predicted(kind: str, inputs: Any, recipe: Any) -> tuple[Any, dict[str, Any]]:
+    """Return rows of a kind with their batches, and what they are compared with, by quantity.
+
+    ``busy`` is the share of the time with prompts, ``fits`` whether memory holds one sequence.
+    """
+    found, report = OF_KIND[kind](inputs, recipe)
+    plan = found.plan
+    size = plan.tensor * plan.data * plan.pipeline
+    return found, {
+        "tpot": report.tpot,
+        "pool": report.step_decode,
+        "ttft": report.ttft,
+        "latency": report.latency,
+        "step": report.step_decode,
+        "prompt": report.step_prompt + found.software.request * plan.batch / plan.data,
+        "rate": report.output_rate * size,
+        "busy": report.busy,
+        "fits": (report.largest_batch >= 1.0) | (kind in AS_GIVEN),
+    }
+
+
+# ---- Rows of a source ----------------------------------------------------------------------------
+
+
+def server_answers(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return measured quantities of rows, each with its prediction, regime, error and coverage.
+
+    A quantity that is not compared has a reason and no error.
+    """
+    about, every = _about(frame), estimator("serving")
+    groups: dict[str, list[RowGroup]] = {}
+    made = []
+    for kind, shared, some in _alike(frame):
+        constants = serving_software(shared["software"], shared["system"])
+        asked = rows_of(some, of=every, system=shared["system"], software=constants)
+        places = some.index.to_numpy()
+        groups.setdefault(kind, []).extend(g._replace(rows=places[g.rows]) for g in asked.groups)
+        refused = about.iloc[places[[*asked.reasons]]]
+        made.append(refused.assign(quantity="", reason=[*asked.reasons.values()]))
+    for kind, some in groups.items():
+        for group in joined(some):
+            about_rows = frame.iloc[group.rows], about.iloc[group.rows]
+            made += _answers(*about_rows, kind, group)
+    return pd.concat(made).sort_index(kind="stable").reset_index(drop=True)
+
+
+def _about(frame: pd.DataFrame) -> pd.DataFrame:
+    chips = {one: kind_of_chip(one) for one in frame["system"].unique()}
+    software = frame["software"] + " " + frame["system"].map(chips)
+    names = {
+        "source": frame.get(FROM, ""),
+        "id": frame["id"],
+        "model": frame["model"],
+        "software": software,
+    }
+    return pd.DataFrame(names, index=frame.index)
+
+
+def _alike(frame: pd.DataFrame) -> Iterator[tuple[str, dict[str, str], pd.DataFrame]]:
+    """Yield rows of one kind, software and machine that fill the same columns, and what they share.
+
+    So a number that only some rows say is that of the catalogue for the others.
+    """
+    keys = [line.tobytes() for line in (frame != "").to_numpy()]
+    for key, some in frame.groupby([keys, "#kind", *SHARED], sort=False):
+        kept = [n for n in some.columns if n.startswith("#") or (some[n] != "").all()]
+        shared = dict(zip(SHARED, key[2:], strict=True))
+        yield key[1], shared, some[kept].drop(columns=[*SHARED])
+
+
+def _answers(
+    some: pd.DataFrame, about: pd.DataFrame, kind: str, group: RowGroup
+) -> Iterator[pd.DataFrame]:
+    """Yield the answers to rows of a kind by what was measured."""
+    _, inputs, recipe = group
+    asked, found = predicted(kind, inputs, recipe)
+    for name, value in WITHOUT.items():
+        asked = replace_at(asked, f"software.{name}", value)
+    _, least = predicted("static" if kind == "static" else "batch", asked, recipe)
+    widths = _half_widths(inputs, found["busy"], kind == "pool")
+    for quantity, (column, _) in QUANTITIES.items():
+        here = np.flatnonzero(some[column] != "") if column in some else []
+        if not len(here):
+            continue
+        measured = pd.to_numeric(some[column], errors="coerce").to_numpy(float)
+        value = found[quantity]
+        ahead = least[quantity] < measured if quantity == "rate" else least[quantity] > measured
+        late = (quantity == "ttft") & (found["busy"] >= MOST_BUSY)
+        reasons = np.select([~found["fits"], late, ahead], [NONE_FITS, QUEUE, BEATS], "")
+        words, halves = widths["rate" if quantity == "rate" else quantity == "ttft"]
+        far = np.abs(np.log(value / measured))
+        covered = {f"covered_{n}": far <= half for n, half in zip(LEVELS, halves, strict=True)}
+        one = about.assign(quantity=quantity, measured=measured, predicted=value, **covered)
+        one = one.assign(regime=words, reason=reasons, half=halves[LEVELS.index(LEVEL)])
+        one["error"] = np.where(reasons == "", value / measured - 1.0, np.nan)
+        yield one.iloc[here]
+
+
+def _half_widths(inputs: Any, busy: Any, pool: bool) -> Mapping[Any, tuple[Any, list[Any]]]:
+    """Return regimes in words with half widths at every level: of steps, first tokens, rates."""
+    place = regime(inputs, pool)
+    words = np.array([one.words for one in REGIMES])[np.asarray(place, int)]
+    routed = np.where(np.asarray(inputs.model.experts) > 0.0, "experts", "dense")
+    return {
+        False: (words, [half_width(place, level) for level in LEVELS]),
+        True: ("TTFT", [first_half_width(inputs, busy, pool, n) for n in LEVELS]),
+        "rate": (
+            np.char.add("tokens/s, ", routed),
+            [rate_half_width(inputs, level) for level in LEVELS],
+        ),
+    }
+
+
+def packaged_answers(source: str | None = None) -> pd.DataFrame:
+    """Return every packaged row with its predictions, or those of one source or file.
+
+    >>> len(packaged_answers("tpu"))
+    9
+    """
+    if source is not None and source.endswith((".csv", ".csv.gz")):
+        return server_answers(table_of(source).reset_index(drop=True).assign(**{FROM: source}))
+    names = list(sources("serving")) if source is None else [source]
+    frames = [packaged("serving", name).assign(**{FROM: name}) for name in names]
+    return server_answers(pd.concat(frames, ignore_index=True).fillna(""))
+
+
+def scores(found: pd.DataFrame) -> list[ServerScore]:
+    """Return the errors by source, software with kind of chip, and quantity."""
+    known = found.dropna(subset="error")
+    newest, what = catalog.names("serving_software"), [*QUANTITIES]
+    each = [*known["source"].unique()]
+    made = []
+    for key, some in known.groupby(["source", "software", "quantity"], sort=False):
+        source, software, quantity = map(str, key)
+        stack, _, chip = software.partition(" ")
+        place = each.index(source), newest.index(stack), chip, what.index(quantity)
+        made.append(
+            (place, ServerScore(source, software, QUANTITIES[quantity][1], *_numbers(some)))
+        )
+    return [score for _, score in sorted(made)]
+
+
+def _numbers(some: pd.DataFrame) -> tuple[int, float, float, float, float, float]:
+    errors = 100.0 * some["error"].to_numpy()
+    sizes = np.abs(errors)
+    numbers = (np.median(sizes), np.mean(sizes), np.quantile(sizes, 0.9), np.median(errors))
+    median, mean, p90, bias = map(float, numbers)
+    return len(some), median, mean, p90, bias, 100.0 * float(some["covered_80"].mean())
+
+
+def regime_scores(found: pd.DataFrame) -> list[CoverScore]:
+    """Return errors and coverage by regime over all sources, and over all rows."""
+    known = found.dropna(subset="error")
+    made = [(name, some) for name, some in known.groupby("regime", sort=False)]
+    every = [*sorted(made, key=lambda one: -len(one[1])), ("all", known)]
+    return [
+        CoverScore(
+            str(name),
+            len(some),
+            *(float(np.quantile(100.0 * np.abs(some["error"]), q)) for q in (0.5, 0.9)),
+            *(100.0 * float(some[f"covered_{level}"].mean()) for level in LEVELS),
+        )
+        for name, some in every
+    ]
+
+
+def worst(found: pd.DataFrame, most: int = 5) -> pd.DataFrame:
+    """Return the rows that are furthest off, one of each model, software and quantity."""
+    known = found.dropna(subset="error")
+    known = known.assign(group=known["model"] + known["software"] + known["quantity"])
+    return furthest(known, np.abs(np.log1p(known["error"])), most)
