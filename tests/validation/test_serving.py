@@ -83,7 +83,7 @@ def test_a_queue_is_not_a_time_to_the_first_token():
     shared = {"#kind": "closed", "model": "llama3-8b", "system": "h100-nvs8", "tp": "1", "dp": "1"}
     shared |= {"software": "vllm-2026", "prompt": "8192", "output": "16", "chunk": "8192"}
     rows = [{"id": name, "batch": users} for name, users in (("few", "1"), ("many", "512"))]
-    measured = {"#tpot_s": "0.1", "#ttft_s": "30"}
+    measured = {"#tpot_s": "1", "#ttft_s": "30"}
     answers = server_answers(pd.DataFrame([shared | row | measured for row in rows]))
     said = dict(zip(answers["id"] + " " + answers["quantity"], answers["reason"], strict=True))
     assert said == {"few tpot": "", "few ttft": "", "many tpot": "", "many ttft": QUEUE}
