@@ -61,7 +61,7 @@ def _asked(state: State, run: bool) -> SearchProblem:
     precision = {"precision": state.precision} if state.precision != START.precision else {}
     named: dict[str, Any] = {"model": model, "system": machine, "global_batch": float(state.batch)}
     named |= {"dispatcher": state.dispatcher or None}
-    named |= operation_of(state) if run and of is training else {}
+    named |= operation_of(state) if run else {}
     found = plans_asked(of, {**named, **_settings(state), **precision}, state.where)
     inputs = dataclasses.replace(found.inputs, gpus=np.float64(state.gpus))
     return dataclasses.replace(found, inputs=inputs)

@@ -16,7 +16,6 @@ from jaxroof.app.question import asked, operation_of, shown
 from jaxroof.app.state import MOST_GPUS, State
 from jaxroof.app.tabs import Shown, View
 from jaxroof.engine.search.problem import SearchProblem
-from jaxroof.errors import refusal
 from jaxroof.units import days, percent
 from jaxroof.views.plots import style
 from jaxroof.views.plots.budget import bars_of
@@ -39,10 +38,7 @@ HEADS = (
 
 def whole_run(state: State) -> xr.Dataset:
     """Return the best plan of a state with its whole run."""
-    found = asked(state, run=True)
-    if getattr(found.inputs, "operation", None) is None:
-        raise refusal("system", "the whole run is of GPUs so far; expected one of these")
-    return fastest_of(found, state.gpus).isel(plan=[0])
+    return fastest_of(asked(state, run=True), state.gpus).isel(plan=[0])
 
 
 def sizes_around(found: SearchProblem, gpus: int) -> xr.Dataset:
@@ -66,9 +62,9 @@ def run_cards(state: State, run: xr.Dataset) -> list[tuple[str, str, str]]:
     paid = shown(price, "USD/s" if path.endswith("rent") else "USD")
     return [
         ("Days", days(float(one.wall_days)), f"{low} to {high} as published runs"),
-        ("Dollars", money(float(one.cost)), f"{paid} a GPU, {state.paid}"),
+        ("Dollars", money(float(one.cost)), f"{paid} each, {state.paid}"),
         ("Energy", energy(known.get("energy", np.nan)),
-         f"at most {watts(known['peak_site_watts'])}" if known else "watts of this GPU not known"),
+         f"at most {watts(known['peak_site_watts'])}" if known else "watts not known"),
         ("Goodput", percent(float(one.goodput), 1), f"{float(one.failures):,.0f} failures"),
     ]  # fmt: skip
 
@@ -173,5 +169,5 @@ def _line(label: str, name: str) -> tuple[Any, Any]:
         made.y_range.end = 1.1 * float(np.max(values))
         made.xaxis.ticker = FixedTicker(ticks=[row[0] for row in rows])
 
-    made.xaxis.formatter = plain_number()
+    made.xaxis.formatter = made.yaxis.formatter = plain_number()
     return made, show

@@ -8,13 +8,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
 
+from jaxroof.analyses.budget import AIMS, LIMITS
 from jaxroof.units import days
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
 from jaxroof.views.plots.colours import GREY, RED, TIMES
-from jaxroof.views.text.budget import AIMS, decision
+from jaxroof.views.text.budget import decision
 
-LIMITS = {"wall_days": "deadline_days", "peak_site_watts": "site_power"}
 ROWS = {"wall_days": 1.2, "peak_site_watts": 0.7}  # heights of panels, of that of dollars
 WATERFALL, INCH = 1.6, 2.2
 LABELS = 9  # numbers of accelerators named below the picture
@@ -35,7 +35,7 @@ def picture(data: xr.Dataset) -> Figure:
     choose.check_has(data, "budget", ["wall_days", "allowed"], ("choice",))
     aim = AIMS[str(data.attrs["minimise"])]
     aim = aim if aim != "wall_days" else next((n for n in ("cost", "energy") if n in data), aim)
-    bounded = [name for name, attr in LIMITS.items() if attr in data.attrs]
+    bounded = {name: data.attrs[most] for name, most in LIMITS.values() if most in data.attrs}
     names = list(dict.fromkeys([aim, "wall_days", *bounded]))
     highs = [*(ROWS.get(name, 1.0) for name in names), WATERFALL]
     found = decision(data).partition("; save")[0]
@@ -44,7 +44,7 @@ def picture(data: xr.Dataset) -> Figure:
     for axes, name in zip(over, names, strict=True):
         _lines(axes, data, name)
         if name in bounded:
-            _limit(axes, float(data.attrs[LIMITS[name]]) / SCALES[name][0], name)
+            _limit(axes, float(bounded[name]) / SCALES[name][0], name)
         axes.tick_params(labelbottom=axes is over[-1])
         axes.set_xlabel("accelerators" if axes is over[-1] else "")
     if not data.allowed.values.all():
