@@ -315,7 +315,7 @@ def number_of(value: Any, field: "dataclasses.Field[Any]", where: str) -> float:
     words = field.metadata.get("flags", ())
     if value in words:
         return float(words.index(value))
-    if words and not str(value).strip().isdigit():
+    if words and isinstance(value, str) and not value.strip().isdigit():
         raise unknown(where, value, "value", words)
     return parse(value, field.metadata["unit"], where)
 

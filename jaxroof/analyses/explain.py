@@ -191,7 +191,8 @@ def _reliability(task: Task, inputs: Any, best: xr.Dataset) -> dict[str, Any]:
     The slope is of the whole chain: saves, restarts and the wait for spares.
     """
     found: dict[str, Any] = {}
-    for name in SAVED.keys() & best.keys():
+    whole = SAVED.keys() & best.keys() if hasattr(inputs, "operation") else ()
+    for name in whole:
         slope = at_plan(task.estimator, inputs, task.recipe, (MTBF,), name).elasticity
         unit = str(best[name].attrs["units"])
         about = {"units": unit, "long_name": "Saved by 1 % more time between failures of a chip"}

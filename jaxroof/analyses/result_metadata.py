@@ -95,8 +95,8 @@ def headlines(data: xr.Dataset) -> list[str]:
     """Return the results that are printed first, led by the estimator's own objective."""
     plan = {*roles(data).get("split", ())}
     names = [str(name) for name in data.data_vars if str(name) not in plan]
-    found = [name for name in names if about(data, name).get("headline")]
     own = roles(data).get("objective")
+    found = [name for name in names if name == own or about(data, name).get("headline")]
     aim = objective_of(data)
     return sorted(found, key=lambda name: name != own) or [aim] * (aim in data.data_vars)
 

@@ -133,8 +133,8 @@ def search_dataset(
         meanings[least] = {**need, "doc": "Least that any legal plan needs"}
         meanings[missing] = {**need, "doc": "What the leanest plan needs beyond the limit"}
     for limit in estimator.limits[1:]:
-        about = {**meanings[limit.result], "doc": "What the nearest plan has beyond the limit"}
-        meanings[f"{limit.result}_missing"] = about
+        about, doc = meanings[limit.result], "What the nearest plan has beyond the limit"
+        meanings[f"{limit.result}_missing"] = {**about, "doc": doc, "headline": False}
     refused = Counter[str]()
     for _, one in found:
         refused.update(one.refused)

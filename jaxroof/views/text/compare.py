@@ -88,6 +88,7 @@ def rate_table(data: xr.Dataset) -> PlainTable:
     aim, needed, rows = objective_of(data), need_of(data), _rows(data)
     best = float(_cost(data).min())
     margin, kinds, timed = margin_of(data), _kinds(data), LOW in data
+    whole = data if RUN in data else ()  # results of a whole run
 
     def need(row: xr.Dataset) -> list[str]:
         least = float(row[needed if bool(row.feasible) else f"{needed}_least"])
@@ -107,8 +108,8 @@ def rate_table(data: xr.Dataset) -> PlainTable:
         result(aim),
         *([Shown("80 % of\nruns [s]", short_interval, 2)] if timed else []),
         *([Shown("days", lambda row: days(days_of(row)), 4)] if DAYS in data else []),
-        *([Shown("dollars", lambda row: money(float(row.cost)), 1)] if "cost" in data else []),
-        *([Shown("energy", lambda row: energy(float(row.energy)), 1)] if "energy" in data else []),
+        *([Shown("dollars", lambda row: money(float(row.cost)), 1)] if "cost" in whole else []),
+        *([Shown("energy", lambda row: energy(float(row.energy)), 1)] if "energy" in whole else []),
         Shown("times\nbest", lambda row: f"{float(_cost(row)) / best:.2f}", 3),
         *(
             [SAMPLES, SHARE]
@@ -229,7 +230,7 @@ def result_words(best: xr.Dataset) -> str:
 
 def _cheapest(data: xr.Dataset, soonest: xr.Dataset) -> list[str]:
     """Return which costs least, and what it takes; nothing without prices."""
-    if "cost" not in data or not np.isfinite(data.cost.values).any():
+    if RUN not in data or "cost" not in data or not np.isfinite(data.cost.values).any():
         return []
     rows = [row for row in _rows(data) if np.isfinite(float(row.cost))]
     least = min(rows, key=lambda row: float(row.cost))

@@ -224,6 +224,7 @@ def by_size(data: xr.Dataset) -> list[xr.Dataset]:
             some.attrs = {n: value for n, value in some.attrs.items() if n not in BY_SIZE}
         attrs = {name: value for name, value in told.items() if name in BY_SIZE}
         single = {name: value for name, value in told.items() if name not in attrs}
-        single = {"capacity": limit_of(data), **single, "gpus": gpus}
+        most = {} if "need_limit" in single else {"capacity": limit_of(data)}
+        single = {**most, **single, "gpus": gpus}
         found.append(some.assign(single).assign_attrs(attrs))
     return found
