@@ -37,7 +37,7 @@ class Numbers(NamedTuple):
     prompt_flops: Number  # q_p [FLOP]
     latent: Number  # 1 with latent attention
     window: Number  # u [token]
-    windowed: Number  # l, share of layers with it
+    windowed: Number  # l, share of layers with it; chunks of a sequence count as all of it
 
 
 def numbers(model: Architecture, recipe: Recipe) -> Numbers:
@@ -84,7 +84,7 @@ def numbers(model: Architecture, recipe: Recipe) -> Numbers:
         prompt_flops=where(latent, 2.0 * heads * (key + model.value_size), 4.0 * wide),
         latent=where(latent, 1.0, 0.0),
         window=where(model.window > 0.0, model.window, 1.0),
-        windowed=model.windowed_layers / layers,
+        windowed=where(model.chunked > 0.0, 0.0, model.windowed_layers / layers),
     )
 
 

@@ -3,7 +3,6 @@
 Source: docs/models/serving.md, section 2.
 """
 
-import dataclasses
 import itertools
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -17,7 +16,7 @@ from jaxroof.catalog.system import System
 from jaxroof.errors import refusal, shown, unknown
 from jaxroof.estimators.serving.inputs import FORMATS
 from jaxroof.estimators.serving.legality import NEEDS, NO_RATE, is_given
-from jaxroof.records import leaves
+from jaxroof.records import leaves, replace_at
 from jaxroof.settings import Named, is_pair
 
 Tables = dict[str, dict[str, Any]]  # the axes: name -> path -> values
@@ -131,7 +130,7 @@ def _alike(settings: dict[str, Any], tables: Tables) -> tuple[dict[str, Any], Ta
         known = [is_given(getattr(one, rate)) for one in found.values()]
         for has, (name, one) in zip(known, list(found.items()), strict=True):
             if any(known) and not has:
-                found[name] = dataclasses.replace(one, **{rate: one.matrix_flops})
+                found[name] = replace_at(one, rate, one.matrix_flops)
     first = next(iter(found.values()))
     return {**settings, "system": first}, {**tables, axis: {**tables[axis], "system": found}}
 

@@ -24,7 +24,7 @@ BATCHES = np.unique(
 )
 CHUNKS = 2 ** np.arange(8, 15)
 BUSY = np.arange(5, 10)  # tenths
-LISTS = {
+LISTS: Mapping[str, np.ndarray] = {
     "tensor": DEGREES, "data": DEGREES, "pipeline": STAGES, "whole": np.arange(2),
     "batch": BATCHES, "chunk": CHUNKS, "busy": BUSY,
 }  # fmt: skip

@@ -146,6 +146,12 @@ def test_no_network_between_domains():
         ask("serving_prefill", system=system)
 
 
+def test_chunks_of_a_sequence_count_as_all_of_it():
+    given: dict[str, Any] = {"model": "llama-4-scout-text", "prompt": 65536}
+    whole = {"model.windowed_layers": 0, "model.window": 0, "model.chunked": 0}
+    assert float(ask(**given).ttft) == float(ask(**given, **whole).ttft)
+
+
 def test_a_load_is_carried_or_says_how_many_could():
     assert bool(ask(load=3.0).feasible)
     found = ask(load=50.0)
