@@ -205,7 +205,7 @@ def _with_users(machine: OneMachine, place: int, users: float) -> Whole:
 
 def _of_each_split(machine: OneMachine, order: np.ndarray) -> np.ndarray:
     """Return the first plan of each split into ranks."""
-    fields = machine.at(order, (*DEGREES, "whole"))
+    fields = machine.at(order, DEGREES)
     return order[np.sort(distinct_rows([*fields.values()])[0])]
 
 

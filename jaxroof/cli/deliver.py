@@ -60,7 +60,8 @@ def say_all(said: Iterable[Said]) -> None:
             continue
         lines = len(wrapped(page, piece, page.width)) if isinstance(piece, str) else 0
         titled = isinstance(piece, Table) and piece.title is not None
-        if before and (titled or max(before, lines) >= PARAGRAPH):
+        apart = isinstance(piece, str) and max(before, lines) >= PARAGRAPH  # tables are, anyway
+        if before and (titled or apart):
             page.print(Text())
         if isinstance(piece, str):
             print_text(page, piece, style="bold" if is_title else None)

@@ -9,11 +9,19 @@ import xarray as xr
 
 from jaxroof.units import seconds, times
 from jaxroof.views.text.layout import PlainTable, Shown
+from jaxroof.views.text.plan import glossary
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual
-from jaxroof.views.text.serve import LETTERS, dollars, has_rent, plan_words, rate_interval, timed
+from jaxroof.views.text.serve import (
+    dollars,
+    has_rent,
+    plan_words,
+    rate_interval,
+    shown_fields,
+    timed,
+)
 
 CASE = "case"
-ROUND = (1.0, 2.0, 3.0, 5.0, 7.0)  # of a decade: the speeds of a table
+ROUND = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)  # of a decade: the speeds of a table
 LEVELS = 12  # rows of a table, at most
 MS = 1e-3
 WITH = ", with "  # begins what a picture says elsewhere
@@ -69,7 +77,9 @@ def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
     yield from title(title_of(data))
     yield from usual(*lead_sentences(data, every))
     yield from quiet(speeds_table(data, every))
-    yield from usual(f"{LETTERS}; tokens/s a user are 1/TPOT.")
+    named = [name for name in shown_fields(data) if name not in ("batch", "chunk")]
+    said = glossary(data, named).removesuffix(".")
+    yield from usual(f"{said}; tokens/s that a user sees are 1/TPOT.")
     without = json.loads(data.attrs["without"])
     yield from usual(*(f"{name}: {why}." for name, why in without.items()))
 

@@ -15,7 +15,13 @@ from jaxroof.estimators.serving.named_settings import CACHES, formats_in_words
 from jaxroof.estimators.serving.plans import BATCHES
 from jaxroof.units import amount, percent, seconds, show
 from jaxroof.views.text.layout import PlainTable, Shown
-from jaxroof.views.text.plan import field_columns, fields_words, is_usual, used_fields
+from jaxroof.views.text.plan import (
+    field_columns,
+    fields_words,
+    glossary,
+    is_usual,
+    used_fields,
+)
 from jaxroof.views.text.ranked import (
     behind,
     counts_sentence,
@@ -30,7 +36,6 @@ GB, MS, MILLION = 1e9, 1e-3, 1e6
 LIMITS = {"memory": "HBM", "tpot": "TPOT", "ttft": "TTFT", "load_gpus": "the accelerators"}
 WORTH = 0.005  # gains of a relaxed limit below this are none
 ALWAYS = ("tensor", "batch", "chunk", "busy")
-LETTERS = "In the table: tp tensor, dp data (attention), pp pipeline, ep whole experts a rank"
 
 
 def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
@@ -85,7 +90,7 @@ def _server(data: xr.Dataset) -> Iterator[Said]:
         return
     yield from usual(best_sentence(data), load_sentence(data), users_sentence(data))
     yield from quiet(plans_table(data))
-    yield from usual(f"{LETTERS}; the best plan of each split.", limits_sentence(data))
+    yield from usual(letters(data), limits_sentence(data))
     yield from usual(parts_sentence(data.isel(plan=0)), close_sentence(data))
     yield from quiet(own_sentence(data))
 
@@ -136,18 +141,30 @@ def copies(data: xr.Dataset, plan: xr.Dataset) -> float:
     return float(data.attrs["gpus"]) / float(np.prod([float(plan[name]) for name in DEGREES]))
 
 
+def shown_fields(data: xr.Dataset) -> list[str]:
+    """Return the fields of plans to show: those that are not at their default throughout."""
+    return [n for n in used_fields(data) if n in ALWAYS or not is_usual(data, n)]
+
+
+def letters(data: xr.Dataset) -> str:
+    """Return what the short names of a table of plans mean."""
+    named = [name for name in shown_fields(data) if name not in ALWAYS or name == "tensor"]
+    said = glossary(data, named).removesuffix(".")
+    return f"{said}; a row is the best plan of its split."
+
+
 def plan_words(plan: xr.Dataset) -> str:
     """Return the fields of a plan that are not at their default."""
-    fields = [n for n in used_fields(plan) if n in ALWAYS or not is_usual(plan, n)]
-    fields = [n for n in fields if int(plan[n]) or n not in ALWAYS]  # 0: of another kind of plan
+    fields = [
+        n for n in shown_fields(plan) if int(plan[n]) or n not in ALWAYS
+    ]  # 0: of another kind of plan
     return fields_words(plan, {name: int(plan[name]) for name in fields})
 
 
 def plans_table(data: xr.Dataset) -> PlainTable:
     """Return one row a plan: its fields, rates, latencies and memory."""
     number, rows = numbered(data)
-    fields = [n for n in used_fields(data) if n in ALWAYS or not is_usual(data, n)]
-    columns = [number, *field_columns(data, fields)]
+    columns = [number, *field_columns(data, shown_fields(data))]
     if "output_rate" in data:
         columns.append(Shown("tokens/s\na GPU", lambda row: f"{float(row.output_rate):,.0f}"))
         columns.append(_time_column("tpot", "TPOT\n[ms]", MS))
@@ -306,11 +323,10 @@ def _pair(data: xr.Dataset) -> Iterator[Said]:
         table = plans_table(one)
         table.title = f"{name.capitalize()} pool"
         yield from quiet(table)
-        yield from usual(
-            limits_sentence(one, "requests/s a GPU of this pool") if not without else ""
-        )
+        binds = limits_sentence(one, "requests/s a GPU of this pool")
+        yield from usual(binds if not without else "")
     if not without:
-        yield from usual(f"{LETTERS}; busy: share of the time.")
+        yield from usual(letters(pools["decode"]) if data.attrs["split"] != "both" else "")
         each = (parts_sentence(one.isel(plan=0), f" of {name}") for name, one in pools.items())
         yield from usual(*each)
 

@@ -88,8 +88,9 @@ def _range(best: xr.Dataset, aim: str, value: xr.DataArray) -> str:
     told += f" at {where}" if where else ""
     if values.size == 1:
         return f"{told[0].upper()}{told[1:]}."
-    time = unit_of(best, aim) == "s"
-    name = "Fastest" if time else "Most" if more else "Least"
+    seconds, words = unit_of(best, aim) == "s", about(best, aim).get("words")
+    time = seconds and not words  # else what is not over sooner, such as seconds of many machines
+    name = "Fastest" if time else "Most" if more else f"Least {words}" if seconds else "Least"
     if np.isfinite(values).sum() == 1:
         return f"{name}: {told}; no other point is feasible."
     if time:
