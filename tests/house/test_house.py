@@ -334,7 +334,8 @@ def test_help_fits_a_terminal_of_80_columns(name):
 
 def _of_today(name: str, given: dict[str, object]) -> bool:
     """Return whether a command line asks about a model of today."""
-    return name in ("fit", "serve") or given.get("estimator") == "training"
+    of = ("training", "serving", "serving_prefill", "serving_decode")
+    return name in ("fit", "serve") or given.get("estimator") in of
 
 
 def is_own_file(name: str) -> bool:
