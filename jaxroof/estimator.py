@@ -144,6 +144,7 @@ class Estimator:
     shorthand: Mapping[str, str] = dataclasses.field(default_factory=dict)
     # (settings, axes, machine) -> settings and axes without names that stand for several fields
     expand: Callable[..., tuple[dict[str, Any], dict[str, Any]]] | None = None
+    stands: tuple[str, ...] = ()  # those names
     # (inputs, recipe) -> raises InputError where they contradict themselves
     check: Callable[[Any, Any], None] | None = None
     # results along a further dimension, by name; see ``details_in``

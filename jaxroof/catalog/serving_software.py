@@ -3,13 +3,16 @@
 Source: docs/models/serving.md, section 2.
 """
 
+import functools
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jaxroof import catalog
+from jaxroof.catalog.system import System
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.records import Number, checked, quantity, record, units
+from jaxroof.units import parse
 
 MEASURED = {  # models with experts of which servers were measured: layers, hidden, experts
     "mixtral-8x7b": (32.0, 4096.0, 8.0),
@@ -21,6 +24,7 @@ MEASURED = {  # models with experts of which servers were measured: layers, hidd
     "deepseek-v3": (61.0, 7168.0, 256.0),
 }
 KIND, START = "serving_software", "start"
+RATES = {"matrix_flops": "FLOP/s", "hbm_bandwidth": "B/s"}  # that tell chips apart
 
 
 def _share(doc: str, default: float, resource: str = "", zero: bool = False) -> Number:
@@ -107,11 +111,15 @@ class ServingSoftware:
 
 
 def kind_of_chip(system: Any) -> str | None:
-    """Return the kind of chip of a system by name or file; None for one that has no kind here.
+    """Return the kind of chip of a system by name, file or record; None for one without a kind.
+
+    A record has the kind of the systems of the catalogue with its matrix and memory rates.
 
     >>> kind_of_chip("gb200-nvl72"), kind_of_chip("dgx-h100-pod"), kind_of_chip("rtx-4090")
     ('blackwell', 'hopper', None)
     """
+    if isinstance(system, System):
+        return _kinds().get(tuple(float(getattr(system, rate) or 0.0) for rate in RATES))
     if not isinstance(system, str | os.PathLike | catalog.Table):
         return None
     base = catalog.base_of("systems", system)
@@ -120,6 +128,17 @@ def kind_of_chip(system: Any) -> str | None:
     chips = catalog.describe(KIND, START)["chips"]
     firsts = [(kind, first) for kind, every in chips.items() for first in every]
     return next((kind for kind, first in firsts if str(base).startswith(first)), None)
+
+
+@functools.cache
+def _kinds() -> dict[tuple[float, ...], str]:
+    """Return the kinds of chips by the rates of the systems of the catalogue."""
+    found = {}
+    for name in catalog.names("systems"):
+        written, kind = catalog.describe("systems", name), kind_of_chip(name)
+        if kind is not None:
+            found[tuple(parse(written[rate], unit, name) for rate, unit in RATES.items())] = kind
+    return found
 
 
 def serving_name(name: str | os.PathLike[str] | None, system: Any) -> str | os.PathLike[str]:

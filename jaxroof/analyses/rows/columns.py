@@ -15,7 +15,6 @@ from jaxroof.engine.grid.question import long_names, resolve
 from jaxroof.engine.runs.row_stream import RowChunk, RowGroup, joined
 from jaxroof.errors import InputError, errors_in, refusal, shown, unknown
 from jaxroof.estimator import Estimator
-from jaxroof.estimators.training.precision import NAMES
 from jaxroof.records import checked_values, is_quantity, last_name, number_of
 from jaxroof.settings import (
     apply_settings,
@@ -88,7 +87,7 @@ def _column(estimator: Estimator, heading: str) -> RowColumn:
         with errors_in(heading):
             scale = 1.0 if unit is None else parse(f"1 {unit}", field.metadata["unit"])
         return RowColumn(heading, path, field, scale)
-    if field is not None and path not in estimator.names:
+    if field is not None and path not in (*estimator.names, *estimator.stands):
         raise refusal(heading, f"a record, not a number; expected its fields, {path}.FIELD")
     if unit is not None:
         what = f"a name has no unit, given {shown(unit)}; expected the heading {name!r}"
@@ -108,7 +107,7 @@ def path_of(estimator: Estimator, name: str) -> str:
     (path,) = long_names(estimator, {name: None})
     if path in fields or path in choices or group_sizes(estimator.inputs, path):
         return path
-    if path in NAMES and estimator.expand is not None:
+    if path in estimator.stands:
         return path
     letters = {path: str(field.metadata.get("symbol") or "") for path, field in fields.items()}
     last = {path: last_name(path) for path in fields if not path.startswith("system.library.")}
@@ -144,7 +143,7 @@ def check_complete(
     estimator: Estimator, columns: Sequence[RowColumn], shared: Mapping[str, Any]
 ) -> None:
     """Check that columns and shared settings give every input that is required."""
-    given = {path: value for path, value in shared.items() if path not in NAMES}
+    given = {path: value for path, value in shared.items() if path not in estimator.stands}
     for column in columns:
         if column.field is not None:
             field = column.field.metadata

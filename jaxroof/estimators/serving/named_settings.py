@@ -20,7 +20,7 @@ from jaxroof.records import leaves, replace_at
 from jaxroof.settings import Named, is_pair
 
 Tables = dict[str, dict[str, Any]]  # the axes: name -> path -> values
-PRECISION, SOFTWARE, CACHE = "precision", "software", "cache"
+STANDS = PRECISION, SOFTWARE, CACHE = "precision", "software", "cache"
 PRECISIONS = ("bf16", "fp8", "fp4", "mxfp4")  # or attention:mlp, each of FORMATS
 PLACES = ("attention_format", "mlp_format")
 WIDTH = f"{PRECISION}.cache_width"

@@ -36,7 +36,7 @@ from jaxroof.estimators.serving.legality import (
     RULES,
     is_given,
 )
-from jaxroof.estimators.serving.named_settings import expand
+from jaxroof.estimators.serving.named_settings import STANDS, expand
 from jaxroof.estimators.serving.plans import (
     close,
     decode_plans,
@@ -161,6 +161,7 @@ serving = Estimator(
         **{name: f"limits.{name}" for name in ("ttft", "tpot", "load")},
     },
     expand=expand,
+    stands=STANDS,
     check=check,
     example=example,
 )

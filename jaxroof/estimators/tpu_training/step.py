@@ -235,5 +235,6 @@ tpu_training = Estimator(
     names={"model": known_architecture, "system": named.tpu_system},
     shorthand={"sequence": "model.sequence"},
     expand=expand,
+    stands=("precision",),
     example=example,
 )

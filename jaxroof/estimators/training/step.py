@@ -25,7 +25,7 @@ from jaxroof.estimators.training.interval import interval
 from jaxroof.estimators.training.legality import verdicts
 from jaxroof.estimators.training.model_size import size, step_flops
 from jaxroof.estimators.training.plans import DEGREES, USUAL, alike, close, plans, reasons, why_not
-from jaxroof.estimators.training.precision import expand_settings
+from jaxroof.estimators.training.precision import NAMES, expand_settings
 from jaxroof.estimators.training.rates import chip_of
 from jaxroof.estimators.training.recipe import TrainingRecipe
 from jaxroof.estimators.training.report import (
@@ -288,6 +288,7 @@ stage_memory = Estimator(
     names={"model": named.trained_architecture, "system": named.device},
     shorthand=SHORTHAND,
     expand=expand_settings(timed=False),
+    stands=NAMES,
     check=refuse_contradictions,
     example=example_of_memory,
 )

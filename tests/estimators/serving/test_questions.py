@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import jaxroof as jr
@@ -88,6 +89,20 @@ def test_names_along_axes_are_searches_one_by_one():
     assert float(stacks.tpot[1]) == float(own.tpot)
     caches = ask(axes={"cache": ["bf16", "fp8"]})
     assert float(caches.tpot[1]) == float(ask(cache="fp8").tpot)
+
+
+def test_rows_have_names_too():
+    """Names in the cells of a table stand for numbers, on systems that are records by then."""
+    plan = {"tp": 4, "batch": 64, "chunk": 512}
+    asked = {key: value for key, value in ASKED.items() if key not in ("ttft", "tpot")} | plan
+    rows = [
+        {"precision": "fp8", "software": "vllm-2026", "cache": "fp8", "system": "h100-nvs8"},
+        {"precision": "fp4", "software": "start", "cache": "bf16", "system": "b200-180-sxm"},
+    ]
+    found = jr.evaluate_rows("serving", pd.DataFrame([{**asked, **row} for row in rows]))
+    for place, row in enumerate(rows):
+        one = jr.evaluate("serving", **{**asked, **row})
+        assert float(found["tpot"][place]) == pytest.approx(float(one.tpot), rel=1e-12)
 
 
 def test_memory_is_that_of_the_engine():
