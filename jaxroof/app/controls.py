@@ -9,16 +9,13 @@ from typing import Any, NamedTuple
 from jaxroof import catalog
 from jaxroof.app.plans import ASSUMED
 from jaxroof.app.question import (
-    ALWAYS,
     IMBALANCE,
     MAIN,
     MAPPED,
     MARGINS,
     MOVED,
-    OPERATED,
     OPERATION,
     PRICE,
-    PRICES,
     RENT,
     SEQUENCE,
     TOKENS,
@@ -26,10 +23,13 @@ from jaxroof.app.question import (
     Number,
     asked,
     model_of,
+    models,
     number_of,
     numbers,
     of_machine,
+    operation_of,
     sizes,
+    systems,
     texts,
     unchanged,
     words_of,
@@ -38,7 +38,6 @@ from jaxroof.app.state import (
     CHOICE,
     FIELDS,
     FILES,
-    MODELS,
     OWN,
     PAID,
     PATHS,
@@ -55,9 +54,6 @@ from jaxroof.app.state import (
     with_change,
     with_choice,
 )
-from jaxroof.catalog.architecture import Architecture
-from jaxroof.catalog.lookup import architecture_with_choices, only_parameters
-from jaxroof.catalog.needs import answers
 from jaxroof.errors import refusal, shown
 from jaxroof.estimators.training.recipe import Recipe
 from jaxroof.estimators.training.step import training
@@ -119,30 +115,6 @@ def can_be_shown(state: State) -> State:
     asked(dataclasses.replace(checked(state), where="", gpus=1, batch=1))
     check_numbers(state)
     return state
-
-
-@functools.cache
-def systems() -> tuple[str, ...]:
-    """Return the systems that the page can be asked about."""
-    return tuple(name for name in catalog.machines() if training.name in answers(name))
-
-
-@functools.cache
-def models() -> tuple[Option, ...]:
-    """Return the models that the page can be asked about, by family."""
-    family = {name: catalog.describe(MODELS, name)["family"] for name in catalog.names(MODELS)}
-    timed = [name for name in family if _is_timed(*architecture_with_choices(name))]
-    return tuple(
-        (name, name, each[:1].upper() + each[1:])
-        for each in dict.fromkeys(family.values())
-        for name in timed
-        if family[name] == each
-    )
-
-
-def _is_timed(model: Architecture, choices: Mapping[str, str]) -> bool:
-    """Return whether a step of a model has a time: it has a vocabulary, and formulas."""
-    return not model.classes and not only_parameters(model, choices)
 
 
 def routes(state: State) -> bool:
@@ -381,7 +353,7 @@ def _plan(state: State) -> list[Control]:
 def _rest(state: State, more: str) -> list[Control]:
     """Return the choice of any other number, and the sliders of that one and of changed ones."""
     main = {*MAIN, SEQUENCE, TOKENS, USABLE}
-    rest = [p for p in numbers_of(state) if p not in main and not p.startswith(OPERATED)]
+    rest = [path for path in numbers_of(state) if path not in {*main, *OPERATION}]
     options: list[Option] = [("", "Choose one"), *((path, words_of(path)) for path in rest)]
     chosen = _select(state, "more", "Number", options, lambda _: state, value=more)
     paths = dict.fromkeys([more, *dict(state.changes)])
@@ -432,19 +404,15 @@ def question_form(state: State, more: str = "") -> Controls:
     )
 
 
-def _operation(state: State) -> list[Control]:
-    paths = (*PRICES[state.paid], *ALWAYS)
-    return [_select(state, "paid", "GPUs are", PAID), *(_moved(state, path) for path in paths)]
-
-
 def tab_form(state: State, tab: str) -> Controls:
     """Return the controls of a tab: one group, or none."""
     fields = list(fields_for_map(state).items()) if tab == "map" else ()
+    paid = _select(state, "paid", "GPUs are", PAID)
     schedules: list[Option] = [(OWN, "the plan's own"), *SCHEDULES]
     every: dict[str, tuple[str, list[Control]]] = {
         "map": ("Fields of the map", [_select(state, n, n.capitalize(), fields) for n in UP]),
         "schedule": ("Timeline", [_select(state, "schedule", "Schedule", schedules)]),
-        "run": ("Prices and failures", _operation(state)),
+        "run": ("Prices and failures", [paid, *(_moved(state, p) for p in operation_of(state))]),
         "compare": ("Two machines", [_select(state, "other", "Beside it", systems())]),
     }
     return Controls([(tab, *every[tab], True)]) if tab in every else Controls()
@@ -490,7 +458,6 @@ ABOUT = {  # with what an error begins -> the control that it is about
     "my plan": "mine",
     "memory to leave free": "margin",
     **{words_of(path): path for path in (*MAPPED, *OPERATION) if "." in path},
-    **{path: path for path in OPERATION},
 }
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from jaxroof import catalog
 from jaxroof.analyses.training_plans import plans_asked
 from jaxroof.app.state import (
+    MODELS,
     PAID,
     PATHS,
     START,
@@ -22,7 +23,9 @@ from jaxroof.app.state import (
     whole_number,
 )
 from jaxroof.catalog import huggingface
-from jaxroof.catalog.lookup import architecture_with_choices
+from jaxroof.catalog.architecture import Architecture
+from jaxroof.catalog.lookup import architecture_with_choices, only_parameters
+from jaxroof.catalog.needs import answers
 from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimators import on_system
@@ -107,6 +110,30 @@ def numbers(found: SearchProblem) -> dict[str, tuple[float, Any]]:
         for path, field, value in told
         if value is not None and not path.startswith(unread)
     }
+
+
+@functools.cache
+def systems() -> tuple[str, ...]:
+    """Return the systems that the page can be asked about."""
+    return tuple(name for name in catalog.machines() if training.name in answers(name))
+
+
+@functools.cache
+def models() -> tuple[tuple[str, str, str], ...]:
+    """Return the models that the page can be asked about, by family."""
+    family = {name: catalog.describe(MODELS, name)["family"] for name in catalog.names(MODELS)}
+    timed = [name for name in family if _is_timed(*architecture_with_choices(name))]
+    return tuple(
+        (name, name, each[:1].upper() + each[1:])
+        for each in dict.fromkeys(family.values())
+        for name in timed
+        if family[name] == each
+    )
+
+
+def _is_timed(model: Architecture, choices: Mapping[str, str]) -> bool:
+    """Return whether a step of a model has a time: it has a vocabulary, and formulas."""
+    return not model.classes and not only_parameters(model, choices)
 
 
 # ---- Files that were dropped in -----------------------------------------------------------------
