@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from jaxroof.analyses.serve import AGGREGATED, COST, OTHERS, POOLS, SPLITS, machine_of
+from jaxroof.analyses.serve import AGGREGATED, COST, OTHERS, POOLS, SPLITS, machine_of, said_of
 from jaxroof.engine.search.none_legal import NoLegalPlan
 from jaxroof.errors import refusal
 from jaxroof.estimators import estimator as named
+from jaxroof.estimators.serving.named_settings import formats_in_words
 from jaxroof.units import parse
 
 MOST = 8  # frontiers in one answer
@@ -63,6 +64,7 @@ def frontier(
     given = {"model": model, "gpus": gpus, "prompt": prompt, "output": output, **more}
     given = {n: v for n, v in {**given, **(settings or {})}.items() if v is not None}
     found: list[xr.Dataset] = []
+    told: list[dict[str, str]] = []
     without: dict[str, str] = {}
     for case in cases:
         name = ", ".join(str(case[key]) for key in several)
@@ -75,13 +77,14 @@ def frontier(
         if one.sizes["step_number"]:
             label = np.full(one.sizes["step_number"], name)
             found.append(one.assign_coords({CASE: ("step_number", label)}))
+            told.append({"name": name, **said_of(asked), "precision": one.attrs["precision"]})
         else:
             without[name] = str(one.attrs["why_none"])
     if not found:
         raise NoLegalPlan("; ".join(f"{name}: {why}" for name, why in without.items()))
     data = xr.concat(found, "step_number", combine_attrs="override", fill_value=0)
     attrs = {"question": "frontier", "model": str(model), "gpus": float(gpus)}
-    attrs |= {"cases": json.dumps([str(one[CASE].values[0]) for one in found])}
+    attrs |= {"cases": json.dumps(told)}
     attrs |= {"without": json.dumps(without), "split": split}
     attrs |= {} if len(every["system"]) > 1 else {"system": str(every["system"][0])}
     attrs |= {} if tpot is None else {"tpot_asked": parse(tpot, "s", "tpot")}
@@ -106,6 +109,9 @@ def _steps(asked: Mapping[str, Any], where: str, pools: bool) -> xr.Dataset:
     data = machine.reports(places).rename(plan="step_number")
     fields = [*machine.question.estimator.plan_fields]
     data = data[[n for n in (*fields, *KEPT) if n in data]]
+    codes = vars(machine.question.inputs.precision)
+    named_formats = {f"precision.{name}": float(code) for name, code in codes.items()}
+    data.attrs["precision"] = formats_in_words(named_formats)
     data.attrs["why_none"] = machine.why_none
     if pools:
         best = prefill.best(1)[0]

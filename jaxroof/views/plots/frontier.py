@@ -1,5 +1,6 @@
 """The frontier of serving: tokens a second an accelerator gives against those that a user sees."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter
 
+from jaxroof.validation.server_points import measured_points
 from jaxroof.views.plots import labels, style
 from jaxroof.views.plots import select as choose
 from jaxroof.views.text.frontier import (
@@ -20,12 +22,12 @@ from jaxroof.views.text.frontier import (
     middle_speed,
     title_of,
 )
-from jaxroof.views.text.serve import plan_words
+from jaxroof.views.text.serve import lengths, plan_words
 
 HIGH = 5.6  # inches
 BANDS = 3  # frontiers in one picture that all show their band; of more, the best alone
-FAR, WIDE = 12.0, 40.0  # ratios of rates, and of speeds, from which on an axis is logarithmic
-LEAST = 100.0  # times below the most at which a logarithmic axis ends
+LOW, LEAST = 0.15, 300.0  # share of the most below which what matters lies low: a logarithmic
+# axis, that ends so many times below the most
 PLACES = tuple(np.linspace(0.02, 0.98, 49))  # along a frontier, where its name may stand
 GAPS = (11.0, 15.0, 24.0)  # points between a frontier and its name
 ROOM = 1.15
@@ -46,16 +48,20 @@ def picture(data: xr.Dataset) -> Figure:
         title_of(data), lead_sentences(data, every)[0].partition(WITH)[0].removesuffix("."), HIGH
     )
     axes = made.subplots()
-    _axes(axes, every)
     best = max(every, key=lambda one: one.rate(speed))
-    for one, colour in zip(every, style.COLOURS, strict=False):
+    measured = [_measured(data, one) for one in every]
+    _axes(axes, every, np.concatenate([[best.rate(speed)], *(some[:, 1] for some in measured)]))
+    for one, points, colour in zip(every, measured, style.COLOURS, strict=False):
         x, y = _curve(one)
         axes.step(x, y, where="pre", color=colour, linewidth=2.2 if one is best else 1.6, zorder=3)
         axes.plot(x[-1], y[-1], "o", color=colour, markersize=4, zorder=3)
         if len(every) <= BANDS or one is best:
             _band(axes, one, colour)
+        look: dict[str, Any] = {"facecolors": "none", "s": 26, "linewidths": 1.1, "zorder": 4}
+        axes.scatter(points[:, 0], points[:, 1], edgecolors=colour, **look)
+        if len(points):
+            axes.scatter([], [], edgecolors=style.BLACK, label="measured servers", **look)
     style.grid(axes)
-    axes.yaxis.set_major_formatter(FuncFormatter(style.count))
     axes.set_xlabel("output tokens/s that a user sees (1 / TPOT)")
     axes.set_ylabel("output tokens/s an accelerator gives")
     made.draw_without_rendering()
@@ -67,7 +73,10 @@ def picture(data: xr.Dataset) -> Figure:
     _asked(axes, best, speed, taken)
     for one, colour in zip(every, style.COLOURS, strict=False):
         _name(axes, one, colour, taken)
-    style.legend(made, loc="upper right")
+    handles, words = axes.get_legend_handles_labels()
+    if words:
+        entries = dict(zip(words, handles, strict=True))
+        axes.legend(entries.values(), entries.keys(), loc="upper right")
     return made
 
 
@@ -77,20 +86,16 @@ def _curve(one: Frontier) -> tuple[np.ndarray, np.ndarray]:
     return np.append(x[0] * 1e-3, x), np.append(y[0], y)
 
 
-def _axes(axes: Axes, every: Sequence[Frontier]) -> None:
-    """Set the axes to what the frontiers span; logarithms where they lie far apart."""
-    tops = [float(one.steps.output_rate.max()) for one in every]
-    ends = [float(one.steps.interactivity.max()) for one in every]
-    if max(tops) / min(tops) > FAR:
+def _axes(axes: Axes, every: Sequence[Frontier], matters: np.ndarray) -> None:
+    """Set the axes to what the frontiers span; rates are in logarithms where most lie low."""
+    top = max(float(one.steps.output_rate.max()) for one in every)
+    if np.median(matters) < LOW * top:
         style.few_of_a_decade(axes.yaxis)
-        axes.set_ylim(max(tops) / LEAST, max(tops) * 1.3)
+        axes.set_ylim(top / LEAST, top * 1.6)
     else:
-        axes.set_ylim(0.0, max(tops) * ROOM)
-    if max(ends) / min(ends) > WIDE:
-        style.few_of_a_decade(axes.xaxis)
-        axes.set_xlim(min(ends) / LEAST, max(ends) * 1.3)
-    else:
-        axes.set_xlim(0.0, max(ends) * ROOM)
+        axes.set_ylim(0.0, top * ROOM)
+        axes.yaxis.set_major_formatter(FuncFormatter(style.count))
+    axes.set_xlim(0.0, max(float(one.steps.interactivity.max()) for one in every) * ROOM)
 
 
 def _band(axes: Axes, one: Frontier, colour: str) -> None:
@@ -102,8 +107,15 @@ def _band(axes: Axes, one: Frontier, colour: str) -> None:
         factor = (one.steps.tpot / one.steps[end]).values
         x, y = (one.steps[n].values * factor for n in ("interactivity", "output_rate"))
         reached = np.where(x[:, None] >= grid, y[:, None], 0.0)
-        edges.append(reached.max(axis=0))
+        edges.append(np.maximum(reached.max(axis=0), 1e-9))  # on a logarithmic axis, too
     axes.fill_between(grid, *edges, color=colour, alpha=0.13, linewidth=0.0, zorder=1)
+
+
+def _measured(data: xr.Dataset, one: Frontier) -> np.ndarray:
+    """Return measured servers of the model, chip, software, formats and lengths, [row, (x, y)]."""
+    asked = json.loads(data.attrs["inputs"])
+    names = ("model", "system", "software", "precision")
+    return measured_points(*(one.about[name] for name in names), *lengths(asked))
 
 
 def _asked(axes: Axes, best: Frontier, speed: float, taken: list[labels.Box]) -> None:
@@ -126,7 +138,7 @@ def _asked(axes: Axes, best: Frontier, speed: float, taken: list[labels.Box]) ->
         taken,
         words,
         [(speed, rate)],
-        ((11.0, 16.0), (11.0, 30.0), (11.0, 50.0), (11.0, -20.0)),
+        tuple((11.0, up) for up in (16.0, 30.0, 50.0, -20.0, -34.0, -50.0)),
         **look,
     )
 

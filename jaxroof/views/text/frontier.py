@@ -1,12 +1,13 @@
 """The frontier of serving in words: which system leads at which speed that users see."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
 
+from jaxroof.errors import listing
 from jaxroof.units import seconds, times
 from jaxroof.views.text.layout import PlainTable, Shown
 from jaxroof.views.text.plan import glossary
@@ -32,6 +33,7 @@ class Frontier(NamedTuple):
 
     name: str
     steps: xr.Dataset
+    about: Mapping[str, str]  # model, system, software, precision
 
     def at(self, speed: float) -> xr.Dataset | None:
         """Return the best plan at which users see at least so many tokens a second."""
@@ -46,10 +48,10 @@ class Frontier(NamedTuple):
 
 def frontiers(data: xr.Dataset) -> list[Frontier]:
     """Return the frontier of each case of an answer, in its order."""
-    names = json.loads(data.attrs["cases"])
+    names = data[CASE].values
     return [
-        Frontier(name, data.isel(step_number=np.flatnonzero(data[CASE].values == name)))
-        for name in names
+        Frontier(one["name"], data.isel(step_number=np.flatnonzero(names == one["name"])), one)
+        for one in json.loads(data.attrs["cases"])
     ]
 
 
@@ -80,8 +82,20 @@ def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
     named = [name for name in shown_fields(data) if name not in ("batch", "chunk")]
     said = glossary(data, named).removesuffix(".")
     yield from usual(f"{said}; tokens/s that a user sees are 1/TPOT.")
+    yield from usual(software_sentence(every))
     without = json.loads(data.attrs["without"])
     yield from usual(*(f"{name}: {why}." for name, why in without.items()))
+
+
+def software_sentence(every: Sequence[Frontier]) -> str:
+    """Return which software and formats stand behind which frontiers."""
+    names: dict[str, list[str]] = {}
+    for one in every:
+        words = f"{one.about['software']} with weights in {one.about['precision']}"
+        names.setdefault(words, []).append(one.name)
+    if len(names) == 1:
+        return f"Software {next(iter(names))}."
+    return f"Software: {'; '.join(f'{w} ({listing(some)})' for w, some in names.items())}."
 
 
 def title_of(data: xr.Dataset) -> str:
