@@ -145,7 +145,7 @@ def test_every_option_that_writes_is_an_output(name):
     assert files <= {*stored_question.OUTPUTS, "file", "uncertain", "measured"}  # the last are read
     assert "output" in files
     flags = {o.name for o in command.params if o.expose_value and getattr(o, "is_flag", False)}
-    assert flags <= {*stored_question.OUTPUTS, "in_place", "frontier"}  # the last are of the question
+    assert flags <= {*stored_question.OUTPUTS, "in_place", "frontier"}  # of the question
 
 
 def test_a_difference_and_the_version_that_changed_are_named(path, jaxroof):
