@@ -11,12 +11,13 @@ from typing import Any, TypeVar
 
 import xarray as xr
 
+from jaxroof import estimators
 from jaxroof.engine.grid.axes import AxisValues
 from jaxroof.engine.grid.tabulate import tabulate as table
 from jaxroof.errors import refusal
 from jaxroof.estimator import Estimator
+from jaxroof.estimators import STEP, on_system
 from jaxroof.estimators import estimator as named
-from jaxroof.estimators import on_system
 
 Result = TypeVar("Result")
 HOMES = {  # the questions of the engine, imported when they are asked
@@ -31,11 +32,6 @@ HOMES = {  # the questions of the engine, imported when they are asked
     "uncertain": "jaxroof.engine.uncertainty.uncertain",
     "design": "jaxroof.engine.codesign.design",
 }
-BY_RECORD = (
-    "training",
-    "published",
-    "tpu_training",
-)  # estimators that a record of inputs may stand for
 
 
 def by_name(question: Callable[..., Result]) -> Callable[..., Result]:
@@ -74,19 +70,21 @@ def evaluate(
 
 
 def estimator_for(inputs: Any) -> Estimator:
-    """Return the estimator of a training step that a record of inputs, or its settings, are of.
+    """Return the estimator that a record of inputs is of; of settings, that of a training step.
+
+    The record of an estimator stands beside it.
 
     >>> estimator_for({"model": "llama3-8b"}).name
     'training'
     """
     if isinstance(inputs, Mapping):
-        return on_system(named(BY_RECORD[0]), inputs.get("system"))
-    for one in map(named, BY_RECORD):
-        if isinstance(inputs, one.inputs):
+        return on_system(named(STEP), inputs.get("system"))
+    room, *_ = type(inputs).__module__.rpartition(".")
+    for name in (name for name, home in estimators.HOMES.items() if home.startswith(f"{room}.")):
+        if (one := named(name)).inputs is type(inputs):
             return one
-    kinds = " or ".join(named(name).inputs.__name__ for name in BY_RECORD)
     given = type(inputs).__name__
-    raise refusal("inputs", f"a {given}; expected {kinds}, or estimator=... beside it")
+    raise refusal("inputs", f"a {given}; expected inputs of an estimator, or estimator=... beside")
 
 
 def __getattr__(name: str) -> Any:

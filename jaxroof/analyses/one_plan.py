@@ -14,16 +14,10 @@ from jaxroof.engine.details import detail, options_of, rows_of
 from jaxroof.engine.grid.axes import AxisValues
 from jaxroof.engine.grid.dataset import provenance
 from jaxroof.engine.grid.question import Question, ask
-from jaxroof.errors import refusal, unknown
+from jaxroof.errors import refusal
 from jaxroof.estimator import Estimator
-from jaxroof.estimators import HOMES
 from jaxroof.estimators import estimator as named
 from jaxroof.io.traces import trace_of
-
-LAYERED = ("training", "published", "unfused")
-SCHEDULED = ("training", "published")
-STAGED = ("pipeline",)
-TRACED = ("pipeline", "training", "published")
 
 
 def layers(
@@ -49,7 +43,7 @@ def layers(
     'qkv'
     """
     given = {**(settings or {}), **more}
-    return _asked("layers", LAYERED, estimator, inputs, recipe, axes, given)
+    return _asked("layers", estimator, inputs, recipe, axes, given)
 
 
 def training_layers(inputs: Any, recipe: Any = None, **more: Any) -> xr.Dataset:
@@ -84,7 +78,7 @@ def stages(
     [0.181, 0.181]
     """
     given = {**(settings or {}), **more}
-    return _asked("stages", STAGED, "pipeline", given, None, axes, {})
+    return _asked("stages", "pipeline", given, None, axes, {})
 
 
 def schedule(
@@ -112,7 +106,7 @@ def schedule(
     True
     """
     given = {**(settings or {}), **more}
-    return _asked("schedule", SCHEDULED, estimator, inputs, recipe, axes, given)
+    return _asked("schedule", estimator, inputs, recipe, axes, given)
 
 
 def training_schedule(inputs: Any, recipe: Any = None, **more: Any) -> xr.Dataset:
@@ -140,9 +134,7 @@ def trace(
     >>> trace("pipeline", {**mlp, **plan}).sizes["event"]
     56
     """
-    if estimator not in TRACED:
-        raise unknown("", estimator, "estimator with traces", TRACED)
-    asked, chosen = named(estimator), {**(settings or {}), **more}
+    asked, chosen = _able(estimator, "events"), {**(settings or {}), **more}
     for path, value in chosen.items():
         if getattr(value, "shape", ()):
             raise refusal(path, "a trace is of one configuration; expected one number")
@@ -165,7 +157,6 @@ def question_of(data: xr.Dataset) -> tuple[Any, Any]:
 
 def _asked(
     question: str,
-    able: tuple[str, ...],
     estimator: Estimator | str | None,
     inputs: Any,
     recipe: Any,
@@ -173,12 +164,7 @@ def _asked(
     given: Mapping[str, Any],
 ) -> xr.Dataset:
     """Return a detail of the estimator that is given, else of that of the inputs."""
-    if isinstance(estimator, str) and estimator in HOMES:
-        estimator = named(estimator)
-    of = estimator or estimator_for({} if inputs is None else inputs)
-    if isinstance(of, str) or question not in of.details():
-        name = of if isinstance(of, str) else of.name
-        raise unknown("estimator", name, f"estimator with {question}", able)
+    of = _able(estimator or estimator_for({} if inputs is None else inputs), question)
     own = options_of(of, question)
     options = {key: value for key, value in given.items() if key in own}
     chosen = {key: value for key, value in given.items() if key not in own}
@@ -189,10 +175,18 @@ def _asked(
     return detail(of, question, asked, **options)
 
 
+def _able(estimator: Estimator | str, question: str) -> Estimator:
+    """Return an estimator, by name or itself, that has a detail."""
+    of = named(estimator) if isinstance(estimator, str) else estimator
+    if question not in of.details():
+        raise refusal("estimator", f"{of.name}: has no {question}; expected one that has")
+    return of
+
+
 def _settled(
     estimator: Estimator, inputs: Any, recipe: Any, chosen: Mapping[str, Any]
 ) -> tuple[Any, Any]:
-    if estimator.name != "training":
+    if not estimator.usual:  # a plan has every field
         return ask(estimator, inputs, recipe, chosen)[1:3]
     from jaxroof.analyses.training_plans import training_step
 

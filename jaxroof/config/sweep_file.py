@@ -27,7 +27,6 @@ from jaxroof.errors import InputError, errors_in, refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import on_system
 from jaxroof.estimators.plugins import estimator_of
-from jaxroof.estimators.published.step import published
 from jaxroof.estimators.training.named_settings import KINDS
 from jaxroof.estimators.training.step import training
 from jaxroof.io.formats import ZARR, check_writable, write
@@ -149,8 +148,6 @@ def plan_and_set(written: Mapping[str, Any], estimator: Estimator) -> dict[str, 
     once(changes, "in plan", plan, *plan)
     given = dict(flat(written.get("inputs", {})))
     once(changes, "in inputs", given, *given)
-    if estimator is training and "split" in {**plan, **changes}:
-        raise refusal("plan.split", 'belongs to estimator = "published"; expected it with that')
     return long_names(estimator, {**plan, **changes})
 
 
@@ -162,8 +159,8 @@ def read_question(
     varied: Mapping[str, Any],
 ) -> Question:
     """Return a file's question: records are given by name, fields by path in [inputs]."""
-    if estimator in (published, training) and "inputs" in written:
-        raise refusal("inputs", "not of a training step; use [set] for fields")
+    if {*RECORDS} <= {*estimator.names} and "inputs" in written:
+        raise refusal("inputs", f"not of {estimator.name}; use [set] for fields")
     given = dict(flat(written.get("inputs", {})))
     fields = known_paths(estimator.inputs)
     for path in given:
@@ -194,9 +191,8 @@ def _records(
             raise refusal(key, "missing; expected a name of the catalogue or a TOML file")
     if "format" not in written:
         return found
-    if estimator is training:
-        said = 'belongs to estimator = "published"; expected precision = "fp8"'
-        raise refusal("format", said)
+    if estimator.expand is not None:  # it knows number formats by name
+        raise refusal("format", f'not of {estimator.name}; expected precision = "fp8"')
     if "system" in given:
         raise refusal("format", "not of the systems of an axis; expected one system, or none")
     if "system" not in found:

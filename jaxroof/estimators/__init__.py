@@ -67,6 +67,11 @@ def estimator(name: str) -> "Estimator":
     return found
 
 
+def is_step(found: "Estimator") -> bool:
+    """Return whether an estimator is a training step of today, on any system."""
+    return found.name in (STEP, TORUS)
+
+
 def on_system(found: "Estimator", system: Any) -> "Estimator":
     """Return the estimator of a training step on a system: MaxText's on a torus of TPUs.
 

@@ -43,7 +43,7 @@ def test_the_study_is_asked_by_name_or_by_its_records() -> None:
     )
     by_name = jr.layers(asked, estimator="published", dp=1, cp=1)
     assert float(by_name.time_forward.sum()) == float(jr.layers(record).time_forward.sum())
-    said = "estimator: unfused: no such estimator with schedule; expected one of training, publ"
+    said = "estimator: unfused: has no schedule; expected one that has"
     with pytest.raises(jr.InputError, match=said):
         jr.schedule(asked, estimator="unfused")
 

@@ -48,5 +48,5 @@ def test_an_explanation_follows_the_record():
     assert estimator_for(jr.TrainingInputs(**RECORD)) is jr.training
     assert estimator_for(jr.published.example()) is jr.published
     assert jr.explain(jr.TrainingInputs(**RECORD)).best.attrs["estimator"] == "training"
-    with pytest.raises(jr.InputError, match="expected TrainingInputs or Inputs or TpuInputs"):
+    with pytest.raises(jr.InputError, match="a int; expected inputs of an estimator"):
         jr.explain(3)

@@ -407,7 +407,7 @@ def test_what_is_no_trace_has_no_timeline(small):
 # ---- What is refused ----------------------------------------------------------------------------
 
 REFUSED = [
-    ("pipelines", SMALL, "no such estimator with traces. Did you mean 'pipeline'"),
+    ("pipelines", SMALL, "no such estimator. Did you mean 'pipeline'"),
     ("pipeline", {**SMALL, "plan.pipeline": 3},
      "plan: pipeline=3: not legal; expected stages that divide the 8 layers"),
     ("pipeline", {**SMALL, "plan.pipelines": 3}, "plan.pipelines: no such field"),

@@ -101,7 +101,7 @@ MISTAKES = [  # what is wrong, the file, parts of the one line
     ("bare system", toml(system='"b200"'), ["b200: no such system; expected one of b200-nvs4"]),
     ("set no table", toml(set="3"), ["set: expected a table, given 3"]),
     ("axes no table", "axes = [1]\n" + toml(), ["axes: expected a table, given [1]"]),
-    ("inputs", toml(inputs="{ x = 1 }"), ["inputs: not of a training step; use [set]"]),
+    ("inputs", toml(inputs="{ x = 1 }"), ["inputs: not of published; use [set]"]),
     ("unknown field", toml(plan="{ gpu = 8 }"), ["gpu: no such field", "Did you mean 'gpus'?"]),
     ("misspelt path", toml(set='{ "system.hbm_bandwith" = 1 }'),
      ["system.hbm_bandwith: no such field of System. Did you mean 'system.hbm_bandwidth'?"]),

@@ -100,6 +100,7 @@ def _measured(estimator: str, file: str, output: str | None, schema: str, chip: 
     from jaxroof.cli import deliver
     from jaxroof.cli.progress import working
     from jaxroof.errors import refusal, unknown
+    from jaxroof.estimators import STEP
     from jaxroof.io.atomic import replace_file
     from jaxroof.validation import memory, steps
     from jaxroof.validation.calibration.problem import on_machine
@@ -108,7 +109,7 @@ def _measured(estimator: str, file: str, output: str | None, schema: str, chip: 
 
     if schema != "measured":
         raise unknown("--schema", schema, "schema of rows", ["measured"])
-    if estimator != "training":
+    if estimator != STEP:
         raise refusal("--schema", f"measured runs are of training; expected it, given {estimator}")
     if chip is not None:
         lookup.chip(chip)  # refused before any row is

@@ -50,12 +50,12 @@ def command(
     of = named(estimator, "layers")
     settings = {"model": model_name, "system": machine(of, system_name, number_format)}
     settings |= settings_of(**options, gpus="--plan")
-    if estimator == "unfused":
+    if of.candidates is None:  # blocks alone, whose degrees are no plan of a machine
         settings = _unfused(plan_text, settings)
     else:
         settings, _ = plan_settings(of, plan_text, settings)
     data = layers(estimator=of, settings=settings)
-    if estimator == "training":
+    if of.usual:  # a plan may leave fields open
         numbers = json.loads(data.attrs["inputs"])
         plan = {k.removeprefix("plan."): v for k, v in numbers.items() if k.startswith("plan.")}
         data.attrs["title"] = (

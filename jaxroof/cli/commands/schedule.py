@@ -109,7 +109,7 @@ def command(
     if given.get("pipeline", 1) < 2:
         raise refusal("--plan", "pp=1: a schedule is of a pipeline; expected pp=2 or more")
     filled: dict[str, str] = {}
-    if of.name == "training":
+    if of.usual:  # a plan may leave fields open
         fixed = {"interleave": chunks} if chunks is not None else {}
         fixed |= {} if chunks is not None or {*listed} & {*CHUNKED} else {"interleave": 1}
         settings, filled = filled_settings(settings, fixed)
@@ -119,7 +119,7 @@ def command(
         data = one_plan.schedule(estimator=of, settings=settings, schedules=listed, **how)
     plan = json.loads(data.attrs["inputs"])
     data.attrs["title"] = f"{model_name} on {system_name}, {_heading(of, plan, data, how)}"
-    if of.name == "training":
+    if of.usual:
         held = {name: plan[f"plan.{name}"] for name in HELD}
         data.attrs.update(filled or {"left_open": left_open(plan_text, held)})
     deliver.deliver(data, output)
@@ -136,7 +136,7 @@ def _heading(of: Any, numbers: dict[str, float], data: Any, how: dict[str, Any])
     from jaxroof.views.text.plan import heading
 
     plan = {k.removeprefix("plan."): v for k, v in numbers.items() if k.startswith("plan.")}
-    if of.name == "training":
+    if of.usual:
         said = heading(plan)
     else:
         shown = {f: int(v) for f, v in plan.items() if f not in of.placement}

@@ -70,7 +70,7 @@ def command(
     """Print the fastest plans of a cluster, and what binds them."""
     from jaxroof.cli import deliver
     from jaxroof.cli.question import PlansQuestion
-    from jaxroof.estimators import STEP, TORUS
+    from jaxroof.estimators import is_step
 
     if dry_run and uncertain is None:
         raise refusal("--dry-run", "of draws alone; expected --uncertain FILE beside it")
@@ -80,7 +80,7 @@ def command(
         if mine is not None:
             raise InputError("--mine: not with --uncertain; expected one of the two")
         return _uncertain(uncertain, asked, objective, top, output, dry_run)
-    if asked.of.name in (STEP, TORUS):
+    if is_step(asked.of):
         return _training(asked, objective, top, mine, output, launch)
     if launch is not None:
         raise InputError("--as: of plans of training; expected --estimator training")
@@ -132,9 +132,9 @@ def _training(
     from jaxroof.catalog.lookup import system
     from jaxroof.cli.progress import working
     from jaxroof.cli.question import launched
-    from jaxroof.estimators import TORUS
+    from jaxroof.estimators import STEP
 
-    torus = asked.of.name == TORUS
+    torus = asked.of.name != STEP
     if objective in WHOLE:
         _operate(asked, objective)
         return _legal(asked, objective, top, mine, output)
