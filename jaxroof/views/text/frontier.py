@@ -35,15 +35,18 @@ class Frontier(NamedTuple):
     steps: xr.Dataset
     about: Mapping[str, str]  # model, system, software, precision
 
+    def _places(self, speed: float) -> np.ndarray:
+        return np.flatnonzero(self.steps.interactivity.values >= speed * (1.0 - 1e-12))
+
     def at(self, speed: float) -> xr.Dataset | None:
         """Return the best plan at which users see at least so many tokens a second."""
-        fast = np.flatnonzero(self.steps.interactivity.values >= speed * (1.0 - 1e-12))
+        fast = self._places(speed)
         return self.steps.isel(step_number=int(fast[-1])) if len(fast) else None
 
     def rate(self, speed: float) -> float:
         """Return the tokens a second and accelerator at a speed, 0 where no plan is as fast."""
-        found = self.at(speed)
-        return 0.0 if found is None else float(found.output_rate)
+        fast = self._places(speed)
+        return float(self.steps.output_rate.values[fast[-1]]) if len(fast) else 0.0
 
 
 def frontiers(data: xr.Dataset) -> list[Frontier]:
