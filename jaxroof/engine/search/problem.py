@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import math
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -211,7 +212,8 @@ def most_by_numpy(question: SearchProblem, kind: AxisRoles) -> int:
     program evaluates anew for each, but where questions follow it is there, and faster still.
     """
     swept = math.prod(len(question.axes[d]) for d in kind.swept)
-    swept *= max(1, swept // FASTER)
+    if swept > FASTER:
+        return sys.maxsize
     if not question.once:
         return SMALL * swept
     shared = math.prod(len(question.axes[d]) for d in kind.limits) if question.top == 1 else 1
