@@ -30,6 +30,7 @@ from jaxroof.estimators.serving.server import (
     new_tokens,
     tokens_a_step,
     wait,
+    wait_quantile,
 )
 from jaxroof.estimators.serving.step import Degrees, Step, degrees, machine
 from jaxroof.estimators.training.recipe import Recipe
@@ -100,6 +101,7 @@ def prefill(inputs: ServingInputs, recipe: Recipe, *, prompt: Step) -> PrefillRe
         "start": first + 0.0 * ttft,
         "service": found.service,
         "wait": found.wait,
+        "wait_p90": wait_quantile(found.wait, plan.share, 0.9),
         "transfer": found.transfer,
         "step_prompt": one,
         "input_rate": found.rate * work.prompt / split.accelerators,

@@ -106,6 +106,7 @@ class ServingReport(ServingLegality, Decoding):
     start: Number = quantity("s", "Before and after the prompt's own steps.", part_of="ttft")
     service: Number = quantity("s", "Steps of a prompt's own.", part_of="ttft")
     wait: Number = quantity("s", "Wait for prompts before it, the mean.", part_of="ttft")
+    wait_p90: Number = quantity("s", "Wait that nine in ten requests do not exceed.")
     latency: Number = quantity("s", "Time of a whole answer.")
     busy: Number = quantity(
         "1", "Share of the time with prompts; at 1 the queue grows.", words="share with prompts"
@@ -138,6 +139,7 @@ class PrefillReport(PrefillLegality, Costs):
     start: Number = quantity("s", "Before and after the prompt's own steps.", part_of="ttft")
     service: Number = quantity("s", "Steps of a prompt's own.", part_of="ttft")
     wait: Number = quantity("s", "Wait for prompts before it, the mean.", part_of="ttft")
+    wait_p90: Number = quantity("s", "Wait that nine in ten requests do not exceed.")
     transfer: Number = quantity("s", "Handing the cache over.", part_of="ttft")
     step_prompt: Number = quantity("s", "One step of a chunk of prompts.")
     input_rate: Number = quantity(

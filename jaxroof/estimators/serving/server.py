@@ -177,6 +177,7 @@ def serve(
         "start": found.start,
         "service": found.service,
         "wait": found.wait,
+        "wait_p90": wait_quantile(found.wait, found.busy, 0.9),
         "latency": found.ttft + (work.output - 1.0) * found.tpot,
         "busy": found.busy,
         "chunks": found.chunks,
