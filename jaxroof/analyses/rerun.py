@@ -151,7 +151,7 @@ def _of_training(data: xr.Dataset, asked: Asked) -> xr.Dataset:
 
 def _legal_plans(data: xr.Dataset, asked: Asked) -> xr.Dataset:
     """Return the stored plans among all legal ones of today; a plan that is none is left out."""
-    plans, sized = _plans(asked.estimator, data), "gpus" in data
+    plans, sized = _plans(asked.estimator, data), "gpus" in data and data["gpus"].ndim > 0
     sizes = data["gpus"].values.tolist() if sized else [asked.settings.get("gpus")] * len(plans)
     found = []
     for size in dict.fromkeys(sizes):

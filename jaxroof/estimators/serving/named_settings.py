@@ -11,13 +11,13 @@ from typing import Any
 from jaxroof import catalog
 from jaxroof.catalog import lookup as named
 from jaxroof.catalog.architecture import Architecture
-from jaxroof.catalog.serving_software import ServingSoftware, serving_name, serving_software
+from jaxroof.catalog.serving_software import RATES, ServingSoftware, serving_name, serving_software
 from jaxroof.catalog.system import System
 from jaxroof.errors import refusal, shown, unknown
 from jaxroof.estimators.serving.inputs import FORMATS
 from jaxroof.estimators.serving.legality import NEEDS, NO_RATE, is_given
 from jaxroof.records import leaves, replace_at
-from jaxroof.settings import Named, is_pair
+from jaxroof.settings import Named, apply_settings, is_pair
 
 Tables = dict[str, dict[str, Any]]  # the axes: name -> path -> values
 STANDS = PRECISION, SOFTWARE, CACHE = "precision", "software", "cache"
@@ -97,7 +97,16 @@ def expand(settings: dict[str, Any], tables: Tables, machine: Any) -> tuple[dict
     What is given by its own path stays as given. What differs between systems or models moves with
     them. Raises: InputError for an unknown name, or one that is given twice.
     """
+    keys = {label: key for key, label in LABELS.items()}  # as a stored answer has them
+    tables = {
+        axis: {keys.get(path, path): values for path, values in table.items()}
+        for axis, table in tables.items()
+    }
     settings, tables = _cache(settings, tables)
+    if machine is None:  # field by field, as a stored answer has it
+        paths = {rate: f"system.{rate}" for rate in (*RATES, "fp8_flops", "fp4_flops")}
+        own = {rate: settings[path] for rate, path in paths.items() if path in settings}
+        machine = apply_settings(System(), None, own)[0] if own else None
     for key in OF:
         axis_of = {path: axis for axis, table in tables.items() for path in table}
         asked = settings.get(key) is not None

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import jaxroof as jr
+from jaxroof.analyses.rerun import rerun
 from jaxroof.catalog import lookup as named
 from jaxroof.catalog.serving_software import serving_software
 from jaxroof.errors import InputError
@@ -83,7 +84,9 @@ def test_names_along_axes_are_searches_one_by_one():
         one = ask(system=system, precision=precision)
         for name in ("batch", "chunk", "accelerator_time", "tpot_high"):
             assert float(found[name][place]) == pytest.approx(float(one[name]), rel=1e-12)
+    assert rerun(found).identical
     stacks = ask(axes={"software": ["vllm-2026", "start"]})
+    assert rerun(stacks).identical
     assert [*stacks.engine.values] == ["vllm-2026", "start"]
     own = ask(software=serving_software("start"))
     assert float(stacks.tpot[1]) == float(own.tpot)
