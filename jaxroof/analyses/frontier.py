@@ -56,7 +56,7 @@ def frontier(
         raise refusal("split", f"expected one of {', '.join(SPLITS)}, given {split!r}")
     ways = SPLITS[:2] if split == "both" else [split]
     lists = {"system": system, "software": software, "precision": precision, "split": ways}
-    every = {n: [v] if isinstance(v, str) or v is None else [*v] for n, v in lists.items()}
+    every = {n: [*v] if isinstance(v, list | tuple) else [v] for n, v in lists.items()}
     cases = [dict(zip(every, each, strict=True)) for each in itertools.product(*every.values())]
     if len(cases) > MOST:
         raise refusal("system", f"{len(cases)} frontiers; expected {MOST} at most")
@@ -67,7 +67,7 @@ def frontier(
     told: list[dict[str, str]] = []
     without: dict[str, str] = {}
     for case in cases:
-        name = ", ".join(str(case[key]) for key in several)
+        name = ", ".join(_name(case[key]) for key in several)
         asked = {**given, **{n: v for n, v in case.items() if v is not None and n != "split"}}
         try:
             one = _steps(asked, where, pools=case["split"] != SPLITS[0])
@@ -83,12 +83,16 @@ def frontier(
     if not found:
         raise NoLegalPlan("; ".join(f"{name}: {why}" for name, why in without.items()))
     data = xr.concat(found, "step_number", combine_attrs="override", fill_value=0)
-    attrs = {"question": "frontier", "model": str(model), "gpus": float(gpus)}
+    attrs = {"question": "frontier", "model": _name(model), "gpus": float(gpus)}
     attrs |= {"cases": json.dumps(told)}
     attrs |= {"without": json.dumps(without), "split": split}
-    attrs |= {} if len(every["system"]) > 1 else {"system": str(every["system"][0])}
+    attrs |= {} if len(every["system"]) > 1 else {"system": _name(every["system"][0])}
     attrs |= {} if tpot is None else {"tpot_asked": parse(tpot, "s", "tpot")}
     return data.assign_attrs(attrs)
+
+
+def _name(given: Any) -> str:
+    return given if isinstance(given, str) else "own"
 
 
 def _steps(asked: Mapping[str, Any], where: str, pools: bool) -> xr.Dataset:

@@ -235,7 +235,7 @@ def limits(machine: OneMachine) -> Whole:
 
 def relaxed(machine: OneMachine) -> dict[str, float]:
     """Return the best objective where each limit alone is relaxed or left out, and without any."""
-    found = {}
+    found: dict[str, float] = {}
     for ending, share in (("", RELAXED), (WITHOUT, math.inf)):
         one = relaxed_limits(machine, share).limit_relaxed
         each = zip(one["limit"].values.tolist(), one.values.tolist(), strict=True)

@@ -99,4 +99,4 @@ def command(
         data = serve(**asked, **single, users=users, own=mine, objective=objective, top=top)
     csv = output is not None and output.endswith(".csv")
     deliver.deliver(data, output, table=table(data) if csv else None)
-    return 0 if found_some(data) else 1
+    return 2 if "own_refused" in data.attrs else 0 if found_some(data) else 1

@@ -114,8 +114,10 @@ def _band(axes: Axes, one: Frontier, colour: str) -> None:
 def _measured(data: xr.Dataset, one: Frontier) -> np.ndarray:
     """Return measured servers of the model, chip, software, formats and lengths, [row, (x, y)]."""
     asked = json.loads(data.attrs["inputs"])
-    names = ("model", "system", "software", "precision")
-    return measured_points(*(one.about[name] for name in names), *lengths(asked))
+    model, system, software, formats = (
+        one.about[name] for name in ("model", "system", "software", "precision")
+    )
+    return measured_points(model, system, software, formats, *lengths(asked))
 
 
 def _asked(axes: Axes, best: Frontier, speed: float, taken: list[labels.Box]) -> None:

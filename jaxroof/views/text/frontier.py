@@ -151,7 +151,8 @@ def changes_sentence(data: xr.Dataset, every: Sequence[Frontier]) -> list[str]:
     if len(every) < 2:
         return []
     marks = np.unique(data.interactivity.values)
-    leads = [max(every, key=lambda one, s=speed: one.rate(s)).name for speed in marks]
+    rates = {speed: [one.rate(speed) for one in every] for speed in marks.tolist()}
+    leads = [every[int(np.argmax(some))].name for some in rates.values()]
     runs = [(leads[0], float(marks[0]))]
     for before, name in zip(marks[:-1], leads[1:], strict=True):
         if name != runs[-1][0]:

@@ -191,7 +191,8 @@ def _time_column(name: str, head: str, scale: float) -> Shown:
 def limits_sentence(data: xr.Dataset, own: str = "tokens/s a GPU") -> str:
     """Return which limits bind, and what 10 % more of each gives."""
     found = json.loads(data.attrs.get("limits_relaxed", "{}"))
-    best, more = float(data[objective_of(data)][0]), rises(data, objective_of(data))
+    aim = objective_of(data)
+    best, more = float(data[aim][0]), rises(data, aim)
 
     def gain(name: str) -> float:
         value = float(found.get(name, best))
@@ -206,19 +207,18 @@ def limits_sentence(data: xr.Dataset, own: str = "tokens/s a GPU") -> str:
         if gain(WITHOUT) >= WORTH:
             return "Several limits bind together: more of one alone gives nothing."
         return "No limit binds." * bool(asked)
+    given = f"more {own}" if aim in (COST, "output_rate") else f"better {words_of(data, aim)}"
     each = []
     for name in binds:
-        gives = f"{100 * gain(name):.2g} % more {own}" if gain(name) >= WORTH else "nothing"
+        gives = "nothing"
+        if gain(name) >= WORTH:
+            gives, given = f"{100 * gain(name):.2g} % {given}", given.partition(" ")[0]
         each.append(f"10 % more {LIMITS[name]} gives {gives}")
-        own = "" if gives != "nothing" else own
     idle = [LIMITS[name] for name in asked if name not in binds]
     none = f"; {listing(idle)} {'does' if len(idle) == 1 else 'do'} not bind" if idle else ""
     held = listing([LIMITS[name] for name in binds])
     verb = "binds" if len(binds) == 1 else "bind"
-    said = f"{held[:1].upper()}{held[1:]} {verb}: {listing(each)}{none}."
-    return (
-        said.replace(" more  ", " more ").replace(" more ;", " more;").replace(" more .", " more.")
-    )
+    return f"{held[:1].upper()}{held[1:]} {verb}: {listing(each)}{none}."
 
 
 def parts_sentence(best: xr.Dataset, words: str = "") -> str:
@@ -431,9 +431,9 @@ def asked_sentences(data: xr.Dataset) -> Iterator[str]:
     kind = listing([*dict.fromkeys(kinds)])
     yield f"In brackets: between which {LEVEL} % of measured servers lie ({kind})."
     whole = float(first["pipeline"][0])
-    more = [asked[f"workload.{name}"] for name in ("drafts", "hit")]
-    hidden = [asked[f"software.{name}"] for name in ("overlap", "forward")]
-    never = [*reasons_outside(*more, whole, *hidden)]
+    names = {"drafts": "workload", "hit": "workload", "overlap": "software", "forward": "software"}
+    given = {name: float(asked[f"{head}.{name}"]) for name, head in names.items()}
+    never = [*reasons_outside(pipeline=whole, **given)]
     if never:
         yield f"What-if: nobody's measurements were compared with {listing(never)}."
     if weak := json.loads(data.attrs["weak"]):
