@@ -15,6 +15,7 @@ import pandas as pd
 from jaxroof import catalog
 from jaxroof.catalog.serving_software import kind_of_chip, serving_software
 from jaxroof.engine.runs.row_stream import RowGroup, joined
+from jaxroof.errors import refusal, unknown
 from jaxroof.estimators import estimator
 from jaxroof.estimators.serving.interval import (
     LEVEL,
@@ -175,21 +176,30 @@ def server_answers(frame: pd.DataFrame) -> pd.DataFrame:
 
     A quantity that is not compared has a reason and no error.
     """
-    about, every = _about(frame), estimator("serving")
-    groups: dict[str, list[RowGroup]] = {}
-    made = []
+    about = _about(frame)
+    groups, reasons = groups_of(frame)
+    places = [*reasons]
+    made = [about.iloc[places].assign(quantity="", reason=[*reasons.values()])]
+    for kind, group in groups:
+        made += _answers(frame.iloc[group.rows], about.iloc[group.rows], kind, group)
+    return pd.concat(made).sort_index(kind="stable").reset_index(drop=True)
+
+
+def groups_of(frame: pd.DataFrame) -> tuple[list[tuple[str, RowGroup]], dict[int, str]]:
+    """Return rows that are evaluated at once with their kind, and why others ask nothing."""
+    where, every = frame.attrs.get("where", "rows"), estimator("serving")
+    for name in ("#kind", "model", *SHARED):
+        if name not in frame:
+            raise refusal(where, f"{name}: no such column; expected one in rows of servers")
+    reasons: dict[int, str] = {}
+    found: dict[str, list[RowGroup]] = {}
     for kind, shared, some in _alike(frame):
         constants = serving_software(shared["software"], shared["system"])
         asked = rows_of(some, of=every, system=shared["system"], software=constants)
         places = some.index.to_numpy()
-        groups.setdefault(kind, []).extend(g._replace(rows=places[g.rows]) for g in asked.groups)
-        refused = about.iloc[places[[*asked.reasons]]]
-        made.append(refused.assign(quantity="", reason=[*asked.reasons.values()]))
-    for kind, some in groups.items():
-        for group in joined(some):
-            about_rows = frame.iloc[group.rows], about.iloc[group.rows]
-            made += _answers(*about_rows, kind, group)
-    return pd.concat(made).sort_index(kind="stable").reset_index(drop=True)
+        found.setdefault(kind, []).extend(g._replace(rows=places[g.rows]) for g in asked.groups)
+        reasons |= {int(places[place]): why for place, why in asked.reasons.items()}
+    return [(kind, group) for kind, each in found.items() for group in joined(each)], reasons
 
 
 def _about(frame: pd.DataFrame) -> pd.DataFrame:
@@ -211,9 +221,11 @@ def _alike(frame: pd.DataFrame) -> Iterator[tuple[str, dict[str, str], pd.DataFr
     """
     keys = [line.tobytes() for line in (frame != "").to_numpy()]
     for key, some in frame.groupby([keys, "#kind", *SHARED], sort=False):
+        _, kind, *names = map(str, key)
+        if kind not in OF_KIND:
+            raise unknown("#kind", kind, "kind of row", KINDS)
         kept = [n for n in some.columns if n.startswith("#") or (some[n] != "").all()]
-        shared = dict(zip(SHARED, key[2:], strict=True))
-        yield key[1], shared, some[kept].drop(columns=[*SHARED])
+        yield kind, dict(zip(SHARED, names, strict=True)), some[kept].drop(columns=[*SHARED])
 
 
 def _answers(
@@ -227,7 +239,7 @@ def _answers(
     _, least = predicted("static" if kind == "static" else "batch", asked, recipe)
     widths = _half_widths(inputs, found["busy"], kind == "pool")
     for quantity, (column, _) in QUANTITIES.items():
-        here = np.flatnonzero(some[column] != "") if column in some else []
+        here = np.flatnonzero(some.get(column, "") != "")
         if not len(here):
             continue
         measured = pd.to_numeric(some[column], errors="coerce").to_numpy(float)

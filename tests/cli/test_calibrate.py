@@ -125,3 +125,27 @@ def test_bad_input_is_one_line(line, said, jaxroof, rows):
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.count("\n") == 1
     assert ended.err.startswith(f"jaxroof: {said.format(rows=rows)}")
+
+
+def test_servers_tell_constants_of_their_software(jaxroof, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    head = "id,#kind,model,tp,prompt,output,batch,chunk,#step_s"
+    rows = [f"{b},batch,llama3-8b,1,512,256,{b},512,{s}" for b, s in ((1, 9e-3), (8, 1e-2))]
+    (tmp_path / "servers.csv").write_text("\n".join([head, *rows]), encoding="utf-8")
+    said = jaxroof("calibrate servers.csv --system h100-nvs8 --software vllm -o mine.toml")
+    assert (said.code, said.err) == (0, "wrote mine.toml\n")
+    assert said.words.startswith("vllm-2026 on h100-nvs8, 2 measured values: median error ")
+    assert "Not told by these rows, left as before: " in said.words
+    found = json.loads(jaxroof("calibrate servers.csv --system h100-nvs8 --json").out)
+    assert found["median_error"]["after"] < found["median_error"]["before"]
+    assert {one["before"] for one in found["constants"].values()} <= {
+        2.45e-5,
+        7.49e-4,
+        0.782,
+        1.32e-5,
+    }
+    mine = jaxroof(
+        "search --estimator serving --model llama3-8b --system h100-nvs8 --gpus 1 --top 1 "
+        "--set prompt=512 --set output=256 --set software=mine.toml"
+    )
+    assert mine.code == 0, mine.err

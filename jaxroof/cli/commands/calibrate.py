@@ -1,4 +1,6 @@
-"""The command `jaxroof calibrate`: constants of a chip from steps, of a fabric from nccl-tests."""
+"""The command `jaxroof calibrate`: constants of a chip, of serving software, of a fabric."""
+
+from typing import Any
 
 import click
 
@@ -14,6 +16,7 @@ from jaxroof.cli.options import Command, shared
 Examples:
   jaxroof calibrate runs.csv --system h100-nvs8
   jaxroof calibrate runs.csv --system h100-nvs8 -o mine.toml
+  jaxroof calibrate servers.csv --system h100-nvs8 --software vllm -o m.toml
   jaxroof calibrate all_reduce.log --system dgx-h100-pod -o mine.toml
 
 A row is a measured run: its columns are inputs of training, as evaluate reads them, and
@@ -21,6 +24,9 @@ A row is a measured run: its columns are inputs of training, as evaluate reads t
 what software it was. First comes the factor by which its steps take longer than predicted, then the
 constants that the rows tell; what they do not tell stays as it is. The file is a system like any
 other: --system mine.toml.
+
+Rows with a column #kind are measured servers, as `jaxroof validate serving` has them: they tell
+constants of their software, and the file is a software like any other: --set software=mine.toml.
 
 A file that is no .csv is the output of nccl-tests or rccl-tests, text or JSON: it tells constants
 of the fabric, such as efficiency, hops and the start of a collective.
@@ -30,6 +36,9 @@ of the fabric, such as efficiency, hops and the start of a collective.
 @click.option(
     "--system", required=True, metavar="NAME", help="The machine of the rows, or a TOML file."
 )
+@click.option(
+    "--software", metavar="NAME", help="The engine of measured servers, or a file of its constants."
+)
 @click.option("--op", metavar="OP", help="Operation of nccl-tests, where its file does not say it.")
 @click.option(
     "--stride", metavar="S", type=types.COUNT, default=1, hidden=True,
@@ -37,8 +46,10 @@ of the fabric, such as efficiency, hops and the start of a collective.
 )  # fmt: skip
 @shared("json")
 @click.option("-o", "--output", metavar="FILE.toml", help="Write the calibrated system.")
-def command(file: str, system: str, op: str | None, stride: int, output: str | None) -> None:
-    """Fit few constants of a chip to measured steps, or of a fabric to nccl-tests."""
+def command(
+    file: str, system: str, software: str | None, op: str | None, stride: int, output: str | None
+) -> None:
+    """Fit few constants to what you measured: steps, servers, or collectives of nccl-tests."""
     import pathlib
 
     from jaxroof.cli import deliver
@@ -61,6 +72,9 @@ def command(file: str, system: str, op: str | None, stride: int, output: str | N
         _fabric(file, system, op, stride, output)
         return
     table = table_of(file)
+    if "#kind" in table and "#measured_step_time_s" not in table:
+        _servers(table, file, system, software, output)
+        return
     with working(f"fitting constants to {len(table):,} rows"):
         try:
             found = calibrate(table, system)
@@ -102,6 +116,34 @@ def _fabric(file: str, system: str, op: str | None, stride: int, output: str | N
         page = deliver.console()
         deliver.print_text(page, views.fit_sentence(found))
         page.print()
-        page.print(views.constants_table(found))
-        deliver.print_text(page, views.untold_sentence(found))
+        page.print(views.constants_table(found.constants, views.amount))
+        deliver.print_text(page, views.untold_sentence(found.untold))
+    deliver.report_written(output)
+
+
+def _servers(table: Any, file: str, system: str, software: str | None, output: str | None) -> None:
+    """Fit few constants of software that serves to measured servers."""
+    import pathlib
+
+    from jaxroof.cli import deliver
+    from jaxroof.cli.progress import working
+    from jaxroof.io.atomic import write_lines
+    from jaxroof.validation.calibration.server import calibrate_servers, software_lines
+    from jaxroof.views.text import server_fit as views
+    from jaxroof.views.text.fabric_fit import constants_table, untold_sentence
+    from jaxroof.views.text.said import Detail
+
+    with working(f"fitting constants to {len(table):,} rows"):
+        found = calibrate_servers(table, system, software)
+    if output is not None:
+        write_lines(output, software_lines(found, pathlib.Path(file).name))
+    if deliver.detail() is Detail.JSON:
+        click.echo(views.fit_json(found))
+    else:
+        page = deliver.console()
+        deliver.print_text(page, views.fit_sentence(found))
+        if found.constants:
+            page.print()
+            page.print(constants_table(found.constants, views.amount))
+        deliver.print_text(page, untold_sentence(found.untold, "rows"), *views.sentences(found))
     deliver.report_written(output)

@@ -16,8 +16,9 @@ from jaxroof.formulas import collectives as formulas
 from jaxroof.formulas.collectives import CANDIDATES, Op
 from jaxroof.io.nccl_tests import Series, read_tests
 from jaxroof.records import get_at, leaves, replace_at
-from jaxroof.validation.calibration.fit import TOLD, Constant
-from jaxroof.validation.calibration.problem import DEVIATIONS_OF_80, Prior, fit
+from jaxroof.validation.calibration.fit import Constant
+from jaxroof.validation.calibration.problem import Prior
+from jaxroof.validation.calibration.told import fit_told
 
 NOISE = 0.1  # deviation of ln(time) of a size about the model
 HOPPER = "h100-nvs8"  # the system of a fabric without one of its own, of GH200
@@ -74,44 +75,25 @@ def fit_fabric(file: str, system: str, op: str | None = None, stride: int = 1) -
     start = np.array([_value(found, name) for name in names])
     seconds = np.log(np.concatenate([group.seconds for group in groups]))
 
-    def residuals(some: Sequence[int], values: np.ndarray) -> np.ndarray:
-        changed = dict(zip([names[k] for k in some], start[[*some]] * np.exp(values), strict=True))
-        return _logs(_with(found, changed), groups) - seconds
+    def errors(points: np.ndarray) -> np.ndarray:
+        every = [dict(zip(names, start * np.exp(point), strict=True)) for point in points]
+        return np.array([_logs(_with(found, one), groups) for one in every]) - seconds
 
-    def fitted(some: Sequence[int]) -> Any:
-        def model(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            steps = STEP * np.eye(len(some))
-            ends = [(residuals(some, values + s), residuals(some, values - s)) for s in steps]
-            slopes = [(above - below) / (2.0 * STEP) for above, below in ends]
-            return residuals(some, values), np.stack(slopes, axis=1)
-
-        kinds = [names[k].rpartition(".")[2] for k in some]
-        deviation = np.array([DEVIATIONS[kind] for kind in kinds])
-        most = np.where(np.isin(kinds, SHARES), -np.log(start[[*some]]), np.inf)
-        prior = Prior(deviation, np.full(len(some), -5.0), np.maximum(most, 1e-9))
-        return fit(model, np.full(len(seconds), NOISE), prior), deviation
-
-    whole, believed = fitted(range(len(names)))
-    narrowed = np.sqrt(np.diag(whole.covariance)) < TOLD * believed
-    told = np.flatnonzero(narrowed).tolist()
-    if not told:
+    kinds = [name.rpartition(".")[2] for name in names]
+    most = np.where(np.isin(kinds, SHARES), -np.log(start), np.inf)
+    deviation = np.array([DEVIATIONS[kind] for kind in kinds])
+    prior = Prior(deviation, np.full(len(names), -5.0), np.maximum(most, 1e-9))
+    told = fit_told(names, start, errors, np.full(len(seconds), NOISE), prior, STEP)
+    if not told.places:
         raise refusal(file, "too few sizes to tell any constant; expected a run over many sizes")
-    last, _ = fitted(told)
-    widths = DEVIATIONS_OF_80 * np.sqrt(np.diag(last.covariance))
-    ends = [start[told] * np.exp(last.values + side * widths) for side in (0.0, -1.0, 1.0)]
-    constants = [
-        Constant(names[k], float(start[k]), *map(float, (*values, values[0])))
-        for k, *values in zip(told, *ends, strict=True)
-    ]
     return FabricFit(
         system,
         file,
         tuple((group.op.value, int(group.spread.members), len(group.sizes)) for group in groups),
-        tuple(constants),
-        tuple(name for k, name in enumerate(names) if k not in told),
-        residuals((), np.zeros(0)),
-        residuals(told, last.values),
-        _with(found, {one.name: one.value for one in constants}),
+        told.constants,
+        tuple(name for k, name in enumerate(names) if k not in told.places),
+        *errors(np.stack([np.zeros(len(names)), told.values])),
+        _with(found, {one.name: one.value for one in told.constants}),
     )
 
 

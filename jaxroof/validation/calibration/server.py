@@ -1,0 +1,216 @@
+"""Constants of software that serves, fitted to measured servers of one's own.
+
+Source: docs/models/serving.md, section 2 (what is believed) and section 12 (spread in a source).
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from jaxroof import catalog
+from jaxroof.catalog.serving_software import (
+    KIND,
+    START,
+    ServingSoftware,
+    serving_name,
+    serving_software,
+)
+from jaxroof.engine.runs.row_stream import RowGroup
+from jaxroof.errors import InputError, refusal
+from jaxroof.estimators.serving.interval import half_width_within_source
+from jaxroof.limits import counted
+from jaxroof.records import replace_at, units
+from jaxroof.validation.calibration.fit import Constant
+from jaxroof.validation.calibration.problem import (
+    DEVIATIONS_OF_80,
+    FEWEST,
+    Prior,
+    own_half_width,
+    solved,
+)
+from jaxroof.validation.calibration.told import fit_told, model_of
+from jaxroof.validation.serving import QUANTITIES, groups_of, predicted, server_answers
+
+STEP = 1e-4  # of ln(constant), for slopes
+FOLDS = 5  # most groups of rows that are left out in turn
+OWN = ("dense", "experts")
+TIMES = {"tpot", "pool", "latency", "step", "prompt"}  # that an interval of one's own is of
+
+
+class ServerFit(NamedTuple):
+    """Constants of a software on a chip that were fitted to measured servers."""
+
+    software: str
+    system: str
+    changed: dict[str, float]  # constants of the software before the fit that are not its base's
+    rows: int  # measured values
+    constants: tuple[Constant, ...]  # those that the rows tell
+    untold: tuple[str, ...]
+    before: np.ndarray  # ln(predicted / measured) of every value before the fit
+    after: np.ndarray
+    apart: np.ndarray  # of each value by a fit without its row
+    own: dict[str, float]  # half widths at 80 % that the rows support, by kind of model
+    left_out: tuple[tuple[str, str], ...]  # name of a row, why it was not used
+
+
+class Part(NamedTuple):
+    """Values of one quantity that a group of rows measured."""
+
+    kind: str
+    group: RowGroup
+    quantity: str
+    here: np.ndarray  # rows of the group
+    measured: np.ndarray
+
+
+def calibrate_servers(frame: pd.DataFrame, system: str, software: str | None) -> ServerFit:
+    """Return the constants of software that measured servers on one system tell.
+
+    ln t(x) = ln measured + noise, x = ln(constant / constant before), with the deviations that
+    were believed of constants before any row; what rows hardly narrow stays.
+
+    Arguments: ``software`` is a name or a file, the usual one of the chip if it is not given.
+    Raises: InputError for an unknown name, or if no row can be used.
+    """
+    frame = frame.reset_index(drop=True)
+    for name, value in (("system", system), ("software", str(serving_name(software, system)))):
+        given = sorted({*frame.get(name, [value])})
+        if given != [value]:
+            raise refusal(f"--{name}", f"{value}: rows of {', '.join(given)}; expected these alone")
+        frame[name] = value
+    answers = server_answers(frame)
+    used = answers[answers["reason"] == ""]
+    left_out = answers[answers["reason"] != ""]
+    if not len(used):
+        raise InputError(f"no row can be used; the first: {left_out['reason'].iloc[0]}")
+    parts = [*_parts(frame, {*zip(used["id"], used["quantity"], strict=True)})]
+    before = serving_software(frame["software"][0], system)
+    names, prior = _believed(before)
+    start = np.array([float(getattr(before, name)) for name in names])
+    routed = np.concatenate([_routed(part) for part in parts])
+    noise = np.asarray(half_width_within_source(np.where(routed, 1.0, 0.0))) / DEVIATIONS_OF_80
+
+    def errors(points: np.ndarray, some: Sequence[Part] = parts) -> np.ndarray:
+        moved = dict(zip(names, (start * np.exp(points)).T[:, :, None], strict=True))
+        return np.concatenate([_errors(part, moved) for part in some], axis=1)
+
+    told = fit_told(names, start, errors, noise, prior, STEP)
+    first, last = errors(np.stack([np.zeros(len(names)), told.values]))
+    apart = _apart(parts, errors, noise, prior, told.places, told.values)
+    times = np.concatenate([np.full(len(p.here), p.quantity in TIMES) for p in parts])
+    own = {}
+    for kind, here in zip(OWN, (times & ~routed, times & routed), strict=True):
+        spread = float(half_width_within_source(float(kind == "experts")))
+        known = apart[here & np.isfinite(apart)]
+        own[kind] = own_half_width(known, spread) if len(known) >= FEWEST else 0.0
+    return ServerFit(
+        software=frame["software"][0],
+        system=system,
+        changed=_changed(frame["software"][0], system, before),
+        rows=len(first),
+        constants=told.constants,
+        untold=tuple(name for k, name in enumerate(names) if k not in told.places),
+        before=first,
+        after=last,
+        apart=apart,
+        own=own,
+        left_out=tuple(zip(left_out["id"], left_out["reason"], strict=True)),
+    )
+
+
+def _believed(before: ServingSoftware) -> tuple[list[str], Prior]:
+    """Return the constants that may be fitted, and what is believed: two deviations either way."""
+    every = catalog.describe(KIND, START)["believed"]
+    names = [name for name in every if float(getattr(before, name)) > 0.0]
+    deviation = np.array([every[name][1] for name in names])
+    share = np.array(
+        [units(ServingSoftware)[name] == "1" and name != "first_steps" for name in names]
+    )
+    centre = np.array([float(getattr(before, name)) for name in names])
+    most = np.where(share, np.minimum(-np.log(centre), 2.0 * deviation), 2.0 * deviation)
+    return names, Prior(deviation, -2.0 * deviation, np.maximum(most, 1e-9))
+
+
+def _parts(frame: pd.DataFrame, known: set[tuple[str, str]]) -> Iterator[Part]:
+    """Yield the values that are compared: those whose row and quantity are known."""
+    for kind, group in groups_of(frame)[0]:
+        some = frame.iloc[group.rows]
+        for quantity, (column, _) in QUANTITIES.items():
+            asked = [(name, quantity) in known for name in some["id"]]
+            here = np.flatnonzero(asked)
+            if len(here):
+                measured = some[column].iloc[here].astype(float).to_numpy()
+                yield Part(kind, group, quantity, here, measured)
+
+
+def _routed(part: Part) -> np.ndarray:
+    experts = np.broadcast_to(part.group.inputs.model.experts, len(part.group.rows))
+    return np.asarray(experts[part.here] > 0.0)
+
+
+def _errors(part: Part, moved: dict[str, Any]) -> np.ndarray:
+    """Return ln(predicted / measured) at several values of constants, a row each."""
+    inputs, count = part.group.inputs, len(next(iter(moved.values())))
+    for name, value in moved.items():
+        inputs = replace_at(inputs, f"software.{name}", value)
+    _, found = predicted(part.kind, inputs, part.group.recipe)
+    every = np.broadcast_to(found[part.quantity], (count, len(part.group.rows)))
+    return np.log(every[:, part.here] / part.measured)
+
+
+def _apart(
+    parts: Sequence[Part],
+    errors: Any,
+    noise: np.ndarray,
+    prior: Prior,
+    places: list[int],
+    values: Any,
+) -> np.ndarray:
+    """Return the errors of values by fits without their rows, in few groups of rows."""
+    rows = np.concatenate([part.group.rows[part.here] for part in parts])
+    folds = np.unique(rows, return_inverse=True)[1] % FOLDS
+    found = np.full(len(rows), np.nan)
+    if not places or folds.max() == 0:
+        return found
+    some = Prior(*(one[places] for one in prior))
+    count = len(prior.deviation)
+    for fold in range(folds.max() + 1):
+        rest, point = folds != fold, np.zeros((1, count))
+        model = model_of(lambda p, rest=rest: errors(p)[:, rest], places, count, STEP)
+        point[0, places] = solved(model, noise[rest], some, values[places])
+        found[~rest] = errors(point)[0, ~rest]
+    return found
+
+
+def _changed(software: str, system: str, before: ServingSoftware) -> dict[str, float]:
+    """Return what a file changed of its software, which the fit goes on from."""
+    base = serving_software(catalog.base_of(KIND, software) or START, system)
+    both = {
+        name: (float(getattr(before, name)), float(getattr(base, name)))
+        for name in units(ServingSoftware)
+    }
+    own = {"calibrated", "experts_measured", *(f"own_{kind}" for kind in OWN)}
+    return {name: new for name, (new, old) in both.items() if new != old and name not in own}
+
+
+def software_lines(found: ServerFit, rows: str) -> Iterator[str]:
+    """Yield the lines of a TOML file that ``software`` takes: some constants changed."""
+    values = counted(found.rows, "measured value")
+    yield f"# Constants fitted by jaxroof calibrate to {values} of {rows}, on {found.system},"
+    yield f"# from those of {found.software}, with intervals of 80 %:"
+    for one in found.constants:
+        ends = f"{one.low:.4g} to {one.high:.4g}"
+        yield f"# {one.name}: {one.value:.4g} ({ends}; before the fit {one.catalogue:.4g})."
+    after = 100.0 * float(np.median(np.abs(np.expm1(found.after))))
+    yield f"# Median error on these values: {after:.1f} %."
+    base = catalog.base_of(KIND, found.software) or START
+    yield f"base = {json.dumps(base)}"
+    yield f'title = "{base}, calibrated on {values}"'
+    yield 'source = "jaxroof calibrate"'
+    for name, value in {**found.changed, **{c.name: c.value for c in found.constants}}.items():
+        yield f"{name} = {value!r}"
+    yield "# Half widths of ln(time) at 80 % that these rows support; 0: as of all servers."
+    yield from (f"own_{kind} = {half:.4g}" for kind, half in found.own.items())
