@@ -170,13 +170,15 @@ def _aggregated(machine: OneMachine, users: float | None, top: int, own: str | N
     fits = machine.fitting
     whole: dict[str, Any] = {}
     if users is not None and len(fits):
-        gpus = float(machine.question.inputs.gpus)
-        held = machine.columns(["users"])["users"][fits] / replicas(machine, fits) * gpus
-        most = float(held.max())
+        gpus, size = float(machine.question.inputs.gpus), replicas(machine, fits)
+        each = machine.columns(["users"])["users"][fits]
+        held = each / size * gpus
+        fewest = float((np.ceil(users / each) * size).min())
+        whole["users_asked"] = users, "request", "Requests at once that were asked for"
+        whole["users_most"] = float(held.max()), "request", "The most that plans within limits hold"
+        whole["users_fewest"] = fewest, "1", "Fewest accelerators that hold those asked for"
         enough = fits[held >= users]
         fits = enough if len(enough) else fits
-        whole["users_most"] = most, "request", "Requests at once that any plan within limits holds"
-        whole["users_asked"] = users, "request", "Requests at once that were asked for"
     order = machine.ranked(fits) if len(fits) else _nearest(machine)
     if users is not None and machine.held[order[0]]:
         whole |= _with_users(machine, int(order[0]), users)

@@ -8,12 +8,12 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.analyses.result_metadata import objective_of, parts_of, rises, unit_of, words_of
-from jaxroof.analyses.serve import COST, DEGREES, LOAD, POOLS, WITHOUT, pool_of
+from jaxroof.analyses.serve import COST, DEGREES, LOAD, POOLS, WITHOUT, found_some, pool_of
 from jaxroof.errors import listing
 from jaxroof.estimators.serving.interval import LEVEL, REGIMES, reasons_outside
 from jaxroof.estimators.serving.named_settings import CACHES, formats_in_words
 from jaxroof.estimators.serving.plans import BATCHES
-from jaxroof.units import amount, percent, seconds, show
+from jaxroof.units import amount, days, percent, seconds, show
 from jaxroof.views.text.layout import PlainTable, Shown
 from jaxroof.views.text.plan import (
     field_columns,
@@ -88,7 +88,8 @@ def _server(data: xr.Dataset) -> Iterator[Said]:
         yield from quiet(load_sentence(data) or nothing_sentence(data), plans_table(data))
         yield from quiet(own_sentence(data))
         return
-    yield from usual(best_sentence(data), load_sentence(data), users_sentence(data))
+    said = [best_sentence(data), load_sentence(data), users_sentence(data)]
+    yield from usual(*(said if found_some(data) else said[::-1]))
     yield from quiet(plans_table(data))
     yield from usual(letters(data), limits_sentence(data))
     yield from usual(parts_sentence(data.isel(plan=0)), close_sentence(data))
@@ -132,8 +133,10 @@ def timed(plan: xr.Dataset, name: str) -> str:
     low, high = (float(plan[f"{name}_{end}"]) for end in ("low", "high"))
     value = float(plan[name])
     scale = MS if value < 1.0 else 1.0
-    between = f"{low / scale:.3g} to {high / scale:.3g}"
-    return f"{name.upper()} {value / scale:.3g} {'ms' if scale < 1.0 else 's'} ({between})"
+    said, *ends = (
+        days(v / scale) if v >= 100 * scale else f"{v / scale:.3g}" for v in (value, low, high)
+    )
+    return f"{name.upper()} {said} {'ms' if scale < 1.0 else 's'} ({' to '.join(ends)})"
 
 
 def copies(data: xr.Dataset, plan: xr.Dataset) -> float:
@@ -258,12 +261,13 @@ def users_sentence(data: xr.Dataset) -> str:
         return ""
     asked, most, gpus = (float(v) for v in (data.users_asked, data.users_most, data.attrs["gpus"]))
     if asked > most:
-        need = math.ceil(asked / most * gpus)
+        need = float(data.users_fewest)
         held = f"These {gpus:,.0f} hold at most {most:,.0f} requests at once within the limits"
-        return f"{held}; {asked:,.0f} take about {need:,}."
+        return f"{held}; {asked:,.0f} take {need:,.0f}."
     tpot, ttft = seconds(float(data.users_tpot)), seconds(float(data.users_ttft))
     rate = f"{float(data.users_rate):,.0f} tokens/s a GPU"
-    return f"With always {asked:,.0f} at once: TPOT {tpot}, TTFT {ttft}, {rate}."
+    few = f"{float(data.users_fewest):,.0f} accelerators would hold them within the limits"
+    return f"With always {asked:,.0f} at once: TPOT {tpot}, TTFT {ttft}, {rate}; {few}."
 
 
 def nothing_sentence(data: xr.Dataset) -> str:
