@@ -83,7 +83,7 @@ OPTIONS = {
     ),
     "estimator": click.option(
         "--estimator", default="training", show_default=True, is_eager=True, metavar="NAME",
-        help="training: models of today; published: the study's.",
+        help="One of `jaxroof list estimators` with plans, or MODULE:NAME.",
     ),
     "format": click.option("--format", "number_format", hidden=True),
     "split": click.option("--split", hidden=True),

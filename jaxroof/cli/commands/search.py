@@ -249,14 +249,14 @@ def _uncertain(
     from jaxroof.engine.search.problem import check_search
     from jaxroof.engine.search.search import search
     from jaxroof.engine.uncertainty.uncertain import uncertain
-    from jaxroof.estimators import STEP, TORUS
+    from jaxroof.estimators import is_step
     from jaxroof.views.text.interval import spread_words
     from jaxroof.views.text.uncertain import columns
 
     written = read_uncertain(file)
-    if objective in WHOLE and asked.of.name in (STEP, TORUS):
+    if objective in WHOLE and is_step(asked.of):
         _operate(asked, objective)
-    sizes = list(dict.fromkeys(asked.gpus))
+    sizes = list(dict.fromkeys(asked.gpus or [None]))
     first = {**asked.settings, "gpus": sizes[0]}
     given: dict[str, Any] = {"where": asked.rules, "objective": objective}
     check_search(asked.of, None, top=top, settings=first, **given)  # no error of the file

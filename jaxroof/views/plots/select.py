@@ -132,8 +132,12 @@ def field(data: xr.Dataset, name: str) -> xr.DataArray | None:
 def capacity(data: xr.Dataset) -> xr.DataArray | None:
     """Return what a plan may need on the machine of the data, where they tell."""
     need = need_of(data)
-    if f"{need}_limit" in data:
-        return data[f"{need}_limit"]
+    told = next((n for n in (f"{need}_limit", "need_limit") if n in data), None)
+    if told is not None:
+        return data[told]
+    for one in json.loads(data.attrs.get("each", "{}")).values():  # of several sizes: the same
+        if "need_limit" in one:
+            return xr.DataArray(float(one["need_limit"]))
     found = [_input(data, path) for path in filled_paths(data)]
     if not found or found[0] is None:
         return None

@@ -91,7 +91,8 @@ def _binds(found: Explanation, known: Resources) -> str:
     rest = listing([f"{name} {portion(share)}" for name, share in others if share > 0.0])
     less = _grows(first, known)
     change = f"{'less' if less else 'more'} {_bandwidth(binds)}"
-    second = f" ({named[behind[0]]}, the next: {_buys(found, known, behind[0])})" if rest else ""
+    if second := behind[0] if rest and _slope(found, known, behind[0]) else "":  # of the machine
+        second = f" ({named[second]}, the next: {_buys(found, known, second)})"
     return (
         f"What binds: {binds}, {portion(most)} of the {seconds(step)} {run}"
         f"{f'; then {rest}' if rest else ''}. "
@@ -194,7 +195,9 @@ def _nearest(found: Explanation, known: Resources) -> str:
     value = show(float(f"{float(row.switch_value):.4g}"), unit)
     way = "grows" if factor > 1.0 else "falls"
     then = f"At {until} times today's it saves {portion(gain)} of what this plan takes there."
-    if gain < LITTLE:
+    if not np.isfinite(gain):  # where this plan exceeds a limit besides memory
+        then = f"At {until} times today's this plan is no longer within every limit."
+    elif gain < LITTLE:
         then = f"It is as fast as this one, up to {until} times today's."
     return (
         f"This plan is the best until the {words_of_parameter(path)} {way} to {value} "
