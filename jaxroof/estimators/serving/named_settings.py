@@ -4,14 +4,19 @@ Source: docs/models/serving.md, section 2.
 """
 
 import itertools
-import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from jaxroof import catalog
 from jaxroof.catalog import lookup as named
 from jaxroof.catalog.architecture import Architecture
-from jaxroof.catalog.serving_software import RATES, ServingSoftware, serving_name, serving_software
+from jaxroof.catalog.serving_software import (
+    MEASURED,
+    RATES,
+    ServingSoftware,
+    serving_name,
+    serving_software,
+)
 from jaxroof.catalog.system import System
 from jaxroof.errors import refusal, shown, unknown
 from jaxroof.estimators.serving.inputs import FORMATS
@@ -26,7 +31,9 @@ PLACES = ("attention_format", "mlp_format")
 WIDTH = f"{PRECISION}.cache_width"
 CACHES = {"bf16": 2.0, "fp8": 1.0}  # bytes of a number
 MACHINE = "machine"  # the axis of systems with what goes with each
-MXFP4 = "gpt-oss"  # how names of models begin whose checkpoints have experts in 4 bits
+MXFP4 = {  # models whose checkpoints have experts in 4 bits
+    sizes for name, sizes in MEASURED.items() if name.startswith("gpt-oss")
+}
 
 
 def formats(name: Any, system: Any, model: Any) -> dict[str, float]:
@@ -39,13 +46,14 @@ def formats(name: Any, system: Any, model: Any) -> dict[str, float]:
     """
     machine = system if isinstance(system, System) else named.serving_system(system)
     few = {form: is_given(getattr(machine, f"{form}_flops")) for form in ("fp8", "fp4")}
+    found = _architecture(model)
     if name is None:
-        name = "mxfp4" if _called(model).startswith(MXFP4) else "fp8" if few["fp8"] else "bf16"
+        name = "mxfp4" if _sizes(found) in MXFP4 else "fp8" if few["fp8"] else "bf16"
     known: dict[Any, tuple[str, str]] = {
         **{form: (form, form) for form in PRECISIONS},
         "mxfp4": ("bf16", "mxfp4-8" if few["fp4"] else "mxfp4-16"),
     }
-    if name == "fp4" and _is_latent(model):
+    if name == "fp4" and found is not None and found.kv_rank > 0.0:
         known["fp4"] = "fp8", "fp4"
     pair = known.get(name, tuple(str(name).split(":")))
     if len(pair) != len(PLACES) or not {*pair} <= {*FORMATS}:
@@ -58,16 +66,14 @@ def formats(name: Any, system: Any, model: Any) -> dict[str, float]:
     return {f"{PRECISION}.{place}": FORMATS.index(form) for place, form in places}
 
 
-def _called(model: Any) -> str:
-    if not isinstance(model, str | os.PathLike | catalog.Table):
-        return ""
-    return catalog.base_of("architectures", model) or ""
-
-
-def _is_latent(model: Any) -> bool:
+def _architecture(model: Any) -> Architecture | None:
     found = model[0] if is_pair(model) else model
-    found = found if isinstance(found, Architecture | None) else named.architecture(found)
-    return found is not None and bool(found.kv_rank > 0.0)
+    return found if isinstance(found, Architecture | None) else named.architecture(found)
+
+
+def _sizes(model: Architecture | None) -> tuple[float, ...]:
+    fields = ("layers", "hidden", "experts")
+    return () if model is None else tuple(float(getattr(model, field)) for field in fields)
 
 
 def formats_in_words(found: Mapping[str, float]) -> str:

@@ -101,3 +101,17 @@ def test_golden_frontier():
         cell = jr.search("serving", axes=axes, **settings(row)).isel(limits_ttft=0, limits_tpot=0)
         for name in FIELDS["serving"]:
             assert int(cell[name]) == int(found[name])
+
+
+def test_more_memory_and_looser_limits_are_never_worse():
+    axes = {
+        "system.hbm_capacity": [4e10, 8e10, 1.6e11],
+        "limits.tpot": [0.01, 0.02, 0.05],
+        "limits.ttft": [0.2, 0.5, 2.0],
+    }
+    given = {"model": "llama3-70b", "system": "h100-nvs8", "gpus": 16, "prompt": 2048}
+    found = jr.search("serving", axes=axes, **given, output=512)
+    least = np.where(found.feasible, found.accelerator_time, np.inf)
+    assert np.isfinite(least).any()
+    for axis in range(3):
+        assert (least.take([1, 2], axis) <= least.take([0, 1], axis)).all()
