@@ -7,7 +7,6 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from jaxroof import catalog
 from jaxroof.catalog import lookup as named
 from jaxroof.catalog.architecture import Architecture
 from jaxroof.catalog.serving_software import (
@@ -111,8 +110,8 @@ def expand(settings: dict[str, Any], tables: Tables, machine: Any) -> tuple[dict
     settings, tables = _cache(settings, tables)
     if machine is None:  # field by field, as a stored answer has it
         paths = {rate: f"system.{rate}" for rate in (*RATES, "fp8_flops", "fp4_flops")}
-        own = {rate: settings[path] for rate, path in paths.items() if path in settings}
-        machine = apply_settings(System(), None, own)[0] if own else None
+        rates = {rate: settings[path] for rate, path in paths.items() if path in settings}
+        machine = apply_settings(System(), None, rates)[0] if rates else None
     for key in OF:
         axis_of = {path: axis for axis, table in tables.items() for path in table}
         asked = settings.get(key) is not None
