@@ -9,15 +9,17 @@ from typing import Any, NamedTuple
 from jaxroof import catalog
 from jaxroof.app.plans import ASSUMED
 from jaxroof.app.question import (
+    BESIDE,
     IMBALANCE,
     MAIN,
     MAPPED,
     MARGINS,
     MOVED,
-    OPERATION,
+    OF_TABS,
     PRICE,
     RENT,
     SEQUENCE,
+    SERVED,
     TOKENS,
     USABLE,
     Number,
@@ -35,6 +37,7 @@ from jaxroof.app.question import (
     words_of,
 )
 from jaxroof.app.state import (
+    CACHES,
     CHOICE,
     FIELDS,
     FILES,
@@ -43,9 +46,12 @@ from jaxroof.app.state import (
     PATHS,
     PRECISIONS,
     SCHEDULES,
+    SERVERS,
+    SPLITS,
     START,
     TABS,
     UPLOADS,
+    USUAL,
     WHOLE,
     State,
     Upload,
@@ -53,6 +59,9 @@ from jaxroof.app.state import (
     upload,
     with_change,
     with_choice,
+)
+from jaxroof.app.state import (
+    SERVED as SERVED_FORMATS,
 )
 from jaxroof.errors import refusal, shown
 from jaxroof.estimators.training.recipe import Recipe
@@ -65,6 +74,9 @@ ASSUMED_SEQUENCE = 4096.0  # tokens, of a model's file that does not say
 EXPERTS = "model.experts"
 EXCHANGE = "context_exchange"  # the choice that stands beside the rules on plans
 OF_A_MODEL = {field.name for field in dataclasses.fields(Recipe)}
+SPLIT_WORDS = [
+    *zip(SPLITS, ("one server for both", "pools of their own", "both, compared"), strict=True)
+]
 SIZE_WORDS = {
     "gpus": ("GPUs", "Accelerators to split over."),
     "batch": ("Batch", "Sequences of one optimizer step."),
@@ -94,7 +106,7 @@ def _numbers(state: State) -> Mapping[str, Number]:
     moved = {path: number_of(path, *found) for path, found in each if path.startswith(MOVED)}
     if not any(path == EXPERTS and found[0] for path, found in each):
         moved.pop(IMBALANCE, None)  # of experts alone
-    return moved | OPERATION
+    return moved | OF_TABS
 
 
 @functools.lru_cache(maxsize=64)
@@ -353,7 +365,7 @@ def _plan(state: State) -> list[Control]:
 def _rest(state: State, more: str) -> list[Control]:
     """Return the choice of any other number, and the sliders of that one and of changed ones."""
     main = {*MAIN, SEQUENCE, TOKENS, USABLE}
-    rest = [path for path in numbers_of(state) if path not in {*main, *OPERATION}]
+    rest = [p for p in numbers_of(state) if p not in main and not p.startswith(BESIDE)]
     options: list[Option] = [("", "Choose one"), *((path, words_of(path)) for path in rest)]
     chosen = _select(state, "more", "Number", options, lambda _: state, value=more)
     paths = dict.fromkeys([more, *dict(state.changes)])
@@ -404,6 +416,24 @@ def question_form(state: State, more: str = "") -> Controls:
     )
 
 
+def _beside(state: State) -> Control:
+    return _select(state, "other", "Beside it", systems())
+
+
+def _server(state: State) -> list[Control]:
+    """Return the controls of servers: requests, limits, software, formats, and what is beside."""
+    usual: Option = (USUAL, "usual")
+    return [
+        *(_moved(state, path) for path in SERVED),
+        _select(state, "split", "Prompts and answers", SPLIT_WORDS),
+        _select(state, "software", "Software", [usual, *catalog.names(SERVERS)]),
+        _select(state, "weights", "Format of weights", [usual, *SERVED_FORMATS]),
+        _select(state, "cache", "Format of the cache", [usual, *CACHES]),
+        _beside(state),
+        _moved(state, RENT),
+    ]
+
+
 def tab_form(state: State, tab: str) -> Controls:
     """Return the controls of a tab: one group, or none."""
     fields = list(fields_for_map(state).items()) if tab == "map" else ()
@@ -413,7 +443,8 @@ def tab_form(state: State, tab: str) -> Controls:
         "map": ("Fields of the map", [_select(state, n, n.capitalize(), fields) for n in UP]),
         "schedule": ("Timeline", [_select(state, "schedule", "Schedule", schedules)]),
         "run": ("Prices and failures", [paid, *(_moved(state, p) for p in operation_of(state))]),
-        "compare": ("Two machines", [_select(state, "other", "Beside it", systems())]),
+        "serving": ("Requests, limits and software", _server(state)),
+        "compare": ("Two machines", [_beside(state)]),
     }
     return Controls([(tab, *every[tab], True)]) if tab in every else Controls()
 
@@ -457,7 +488,8 @@ ABOUT = {  # with what an error begins -> the control that it is about
     **{name: name for name in FIELDS},
     "my plan": "mine",
     "memory to leave free": "margin",
-    **{words_of(path): path for path in (*MAPPED, *OPERATION) if "." in path},
+    **{words_of(path): path for path in (*MAPPED, *OF_TABS) if "." in path},
+    **{path: path for path in SERVED},
 }
 
 
@@ -474,6 +506,8 @@ def control_of(words: str, last: str, state: State) -> str:
     'own_model'
     """
     head = words.removeprefix("link: ").partition(":")[0]
+    if state.tab == "serving" and head == "precision":
+        return "weights"
     if head.endswith(FILES) and last not in UPLOADS:
         return "own_model"
     named = {**{path: path for path, _ in state.changes}, **ABOUT}.get(head)

@@ -93,11 +93,14 @@ def shell_table(shown: Table, caption: str, best: bool = False) -> str:
     return table(heads, rows, caption, left, best)
 
 
-def said_in(pieces: Iterable[Said], caption: str) -> str:
-    """Return what a command says: its sentences and its tables."""
+def said_in(pieces: Iterable[Said], caption: str, best: bool = False) -> str:
+    """Return what a command says: its sentences and its tables, under their titles."""
     each = (one.piece for one in pieces if one.piece and not one.is_title)
     return "".join(
-        shell_table(one, caption) if isinstance(one, Table) else paragraph(str(one)) for one in each
+        shell_table(one, str(one.title or caption), best)
+        if isinstance(one, Table)
+        else paragraph(str(one))
+        for one in each
     )
 
 

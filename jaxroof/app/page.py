@@ -33,6 +33,7 @@ from jaxroof.app.tabs.memory import memory_view
 from jaxroof.app.tabs.plans import plans_view, time_view
 from jaxroof.app.tabs.run import run_view
 from jaxroof.app.tabs.schedule import schedule_view
+from jaxroof.app.tabs.serving import serving_view
 from jaxroof.app.tabs.share import share_view
 from jaxroof.errors import printable
 from jaxroof.units import seconds
@@ -47,6 +48,7 @@ VIEWS: dict[str, tuple[str, Callable[..., View]]] = {  # the title of a tab, and
     "collective": ("Network", collective_view),
     "compare": ("Compare", compare_view),
     "run": ("Whole run", run_view),
+    "serving": ("Serving", serving_view),
     "share": ("Share", share_view),
 }
 PALE, PLAIN = {"opacity": "0.45"}, {"opacity": "1"}  # of an earlier question; of this one
@@ -64,8 +66,9 @@ class Answer(NamedTuple):
 
     shown: Shown
     head: str
+    short: str  # the same in a few words
     tab: Any
-    late: bool  # of the part that may take longer
+    late: bool = False  # of the part that may take longer
 
 
 class Page:
@@ -199,6 +202,11 @@ class Page:
     def quick(self, state: State) -> Answer:
         """Return the quick answer to a state; nothing of the page is touched."""
         check_numbers(state)
+        view = self.views[state.tab]
+        if view.head and view.quick:
+            shown = Shown(state, wide=self.wide)
+            found = view.quick(shown)
+            return Answer(shown, *view.head(found), found)
         data, wrong = with_mine(state)
         shown = Shown(state, asked(state), data, wrong, self.wide)
         told = plans.headline(shown.data)
@@ -208,8 +216,9 @@ class Page:
             f"{paragraph(told.assumed)}"
             f"{cards(plans.figures_of_merit(shown.data))}</div>"
         )
-        quick = self.views[state.tab].quick
-        return Answer(shown, head, quick(shown) if quick else None, late=False)
+        best = shown.data.isel(plan=[0])
+        short = f"{plans.names(best)[0]}, {seconds(float(best.step_time[0]))} a step"
+        return Answer(shown, head, short, view.quick(shown) if view.quick else None)
 
     def late(self, quick: Answer) -> Iterator[Answer | str]:
         """Yield what a tab has more to answer and takes longer; words say how far it is."""
@@ -224,8 +233,7 @@ class Page:
             return
         with pn.io.hold():
             if not answer.late:
-                best = answer.shown.data.isel(plan=[0])
-                self.before = f"{plans.names(best)[0]}, {seconds(float(best.step_time[0]))} a step"
+                self.before = answer.short
                 wrong = answer.shown.wrong
                 words, control = (wrong, "mine") if wrong else (self.of_link, "")
                 self._complain(words, control_of(words, control, self.state))

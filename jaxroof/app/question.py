@@ -29,6 +29,7 @@ from jaxroof.catalog.needs import answers
 from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimators import on_system
+from jaxroof.estimators.serving.inputs import ServingLimits, Workload
 from jaxroof.estimators.training.step import training
 from jaxroof.estimators.whole_run.operation import Operation
 from jaxroof.formulas.whole_run import HOUR
@@ -40,7 +41,11 @@ from jaxroof.views.parameter_words import WORDS as SHARED
 from jaxroof.views.parameter_words import words_of as words_of_field
 
 SHOWN = {  # fields of a state that choose what is shown, not what is asked
-    name: getattr(START, name) for name in ("mine", "other", "across", "up", "schedule", "tab")
+    name: getattr(START, name)
+    for name in (
+        *("mine", "other", "across", "up", "schedule", "tab"),
+        *("software", "weights", "cache", "split"),
+    )
 }
 NAMES = ("base", "chip")  # fields of a file that name another entry
 MOST_LINE = 500  # characters of a line: a key of thousands of parts takes a minute to read
@@ -89,12 +94,12 @@ def _settings(state: State) -> dict[str, Any]:
         if name not in known:
             raise unknown("choice", name, "structural choice", known)
     for path, _ in state.changes:
-        if path.startswith(OPERATED):
-            if path not in OPERATION:
-                raise unknown("", path, "number of a run", OPERATION)
+        if path.startswith(BESIDE):
+            if path not in OF_TABS:
+                raise unknown("", path, "number of a run or of a server", OF_TABS)
         elif path.partition(".")[0] not in ("system", "model", "software", "shared", "activations"):
             raise refusal(path, "expected a number of the system, the model or the software")
-    of_step = {path: value for path, value in state.changes if not path.startswith(OPERATED)}
+    of_step = {path: value for path, value in state.changes if not path.startswith(BESIDE)}
     return {**of_step, **dict(state.choices)}
 
 
@@ -147,10 +152,14 @@ def model_of(own: Upload) -> tuple[Any, dict[str, str]]:
     >>> float(record.layers), choices["norm"]
     (2.0, 'layernorm')
     """
+    return architecture_with_choices(model_table(own))
+
+
+def model_table(own: Upload) -> catalog.Table:
+    """Return what a model's file says, be it TOML or a config of Hugging Face."""
     if own.name.endswith(".toml"):
-        return architecture_with_choices(table_of(own))
-    config = huggingface.entry(own.name, own.text)
-    return architecture_with_choices(catalog.Table(own.name, config))
+        return table_of(own)
+    return catalog.Table(own.name, huggingface.entry(own.name, own.text))
 
 
 def table_of(own: Upload) -> catalog.Table:
@@ -186,7 +195,11 @@ PRICES = {  # numbers of a run by how its accelerators are paid
     PAID[1]: (PRICE, *(f"{OPERATED}{name}" for name in ("years", "interest", "tariff"))),
 }
 ALWAYS = (f"{OPERATED}chip_mtbf", PUE)
+PROMPT, OUTPUT = "workload.prompt", "workload.output"
+LIMITED = {name: f"limits.{name}" for name in ("ttft", "tpot", "load")}
+BESIDE = (OPERATED, "workload.", "limits.")  # begin numbers that are no step's
 USUAL = Operation(rent=2.0 / HOUR, price=31_250.0)  # docs/models/whole_run.md, section 1
+USUAL_SERVER = Workload(prompt=4096.0, output=1024.0), ServingLimits(ttft=2.0, tpot=0.05, load=0.0)
 TOKENS, SEQUENCE = "model.training_tokens", "model.sequence"
 IMBALANCE = "activations.routing_imbalance"
 WORDS = {
@@ -202,6 +215,11 @@ WORDS = {
     f"{OPERATED}interest": "interest a year",
     f"{OPERATED}tariff": "price of energy",
     f"{OPERATED}chip_mtbf": "time between failures",
+    PROMPT: "prompt",
+    OUTPUT: "answer",
+    LIMITED["ttft"]: "most TTFT",
+    LIMITED["tpot"]: "most TPOT",
+    LIMITED["load"]: "load",
 }
 MAIN = (  # numbers that always have a slider, where the system has them
     "system.matrix_flops",
@@ -222,6 +240,7 @@ SPAN = 16.0  # a slider goes from 1 / SPAN to SPAN times the system's own value
 REACH = 1e6  # times the system's own value, beyond which no value is taken
 USABLE = "system.hbm_usable"  # what a margin of memory changes: its rest stays free
 MARGINS = tuple(p / 100.0 for p in (0, 1, 2, 3, 5, 8, 10, 12, 15, 20, 25, 30, 40, 50))
+LOADS = (0.0, *(first * 10.0**k for k in range(-1, 4) for first in (1.0, 2.0, 5.0)))
 UNITS = (  # that a number must be typed with
     *("B", "B/s", "FLOP/s", "s", "FLOP", "W", "USD", "USD/s", "USD/J", "1/year"),
 )
@@ -232,6 +251,7 @@ WRITTEN = {  # units of prices and years as people write them, and how many make
     "1/year": ("%", 100.0),
     "year": ("years", 1.0),
 }
+LOAD = "request/s"
 LONG = 7200.0  # seconds from which on a time is shown in hours
 RUN_SPAN = 4.0  # as SPAN, of a number of a run
 TRILLIONS = 1e10  # tokens from which on they are shown in trillions
@@ -327,7 +347,9 @@ def stops(path: str, value: float, about: Mapping[str, Any]) -> tuple[float, ...
     """
     if path == "system.fast_domain":
         return tuple(sorted({*map(float, DOMAINS), value}))
-    if path == SEQUENCE:
+    if path == LIMITED["load"]:
+        return LOADS
+    if path in (SEQUENCE, PROMPT, OUTPUT):
         least, most = np.ceil(np.log2(max(value / SPAN, 1.0))), np.floor(np.log2(value * SPAN))
         return tuple(sorted({*(2.0 ** np.arange(least, most + 1.0)).tolist(), value}))
     if path == PUE:
@@ -362,6 +384,8 @@ def shown(value: float, unit: str) -> str:
     words, size = ("h", 1.0 / HOUR) if unit == "s" and value >= LONG else WRITTEN.get(unit, ("", 0))
     if words:
         return f"{float(f'{value * size:.4g}'):,.10g} {words}"
+    if unit == LOAD and not value:
+        return "any"
     if unit == "%":
         return f"{100.0 * value:.4g} %"
     if unit == "token" and value >= TRILLIONS:
@@ -382,3 +406,10 @@ OPERATION = {  # numbers of a run by path
     for path, field, value in leaves(USUAL)
     if any(f"{OPERATED}{path}" in paths for paths in (*PRICES.values(), ALWAYS))
 }
+SERVED = {  # numbers of a server by path
+    f"{inside}{path}": number_of(f"{inside}{path}", float(value), field.metadata)
+    for inside, usual in zip(BESIDE[1:], USUAL_SERVER, strict=True)
+    for path, field, value in leaves(usual)
+    if f"{inside}{path}" in WORDS
+}
+OF_TABS = OPERATION | SERVED

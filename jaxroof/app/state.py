@@ -11,17 +11,22 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from jaxroof import catalog
+from jaxroof.analyses.serve import SPLITS
 from jaxroof.errors import InputError, brief, refusal, shown, unknown
+from jaxroof.estimators.serving.named_settings import CACHES
+from jaxroof.estimators.serving.named_settings import PRECISIONS as SERVED
 from jaxroof.units import parse
 
 MODELS = "architectures"  # the kind of the catalogue's models
+SERVERS = "serving_software"  # that of what serves
 PRECISIONS = ("bf16", "fp8", "mxfp8", "nvfp4")
 TABS = (
     *("plans", "time", "memory", "binds", "map", "schedule", "collective", "compare"),
-    *("run", "share"),
+    *("run", "serving", "share"),
 )
 PAID = ("rented", "bought")  # how accelerators are paid
 OWN = ""  # the schedule that the best plan has
+USUAL = ""  # what a server's software, format of weights and cache are if nothing is asked
 SCHEDULES = ("1f1b", "interleaved", "zb-h1", "dualpipe")
 CHOICE = "choice."  # before the name of a structural choice in a link
 MOST_LINK = 16_384  # characters of a link's question
@@ -58,7 +63,8 @@ class State:
 
     ``changes`` are numbers of the inputs by dotted path [SI], ``choices`` structural choices by
     name. ``across`` and ``up`` are the fields of the map, ``other`` is a second system to compare,
-    ``dispatcher`` is that of experts, if not the usual one.
+    ``dispatcher`` is that of experts, if not the usual one. ``software``, ``weights`` (their
+    format), ``cache`` and ``split`` are of servers.
     """
 
     model: str = "llama3-70b"
@@ -76,6 +82,10 @@ class State:
     up: str = "system.matrix_flops"
     schedule: str = OWN
     paid: str = PAID[0]
+    software: str = USUAL
+    weights: str = USUAL
+    cache: str = USUAL
+    split: str = SPLITS[0]
     tab: str = TABS[0]
     changes: tuple[tuple[str, float], ...] = ()
     choices: tuple[tuple[str, str], ...] = ()
@@ -99,6 +109,9 @@ CHOSEN = {  # fields that have one of a few values
     "precision": PRECISIONS,
     "schedule": (OWN, *SCHEDULES),
     "paid": PAID,
+    "weights": (USUAL, *SERVED),
+    "cache": (USUAL, *CACHES),
+    "split": SPLITS,
     "tab": TABS,
 }
 SYSTEMS = ("system", "other")
@@ -113,6 +126,7 @@ def checked(state: State) -> State:
     own = state.own_model is not None
     named = [] if own else [("model", catalog.canonical(MODELS, state.model), MODELS)]
     named += [("dispatcher", state.dispatcher, "dispatchers")] if state.dispatcher else []
+    named += [("software", state.software, SERVERS)] if state.software else []
     for field, name, kind in (*named, *((f, getattr(state, f), "systems") for f in SYSTEMS)):
         if name not in (known := catalog.machines() if kind == "systems" else catalog.names(kind)):
             raise unknown(field, name, field, known)

@@ -1,6 +1,7 @@
 """The answers of the page are those of the commands, the sweep files and the library."""
 
 import dataclasses
+import json
 import pathlib
 import re
 import shlex
@@ -11,21 +12,23 @@ import xarray as xr
 
 import jaxroof as jr
 from jaxroof.analyses.result_metadata import head_of, said_of, words_of
-from jaxroof.app import plans
+from jaxroof.app import plans, served
 from jaxroof.app.controls import applied, at_place, numbers_of
 from jaxroof.app.figures import WHOLE, Bars, step_parts
 from jaxroof.app.html import alert, paragraph, said_in
 from jaxroof.app.question import asked, numbers
 from jaxroof.app.serve import opened
 from jaxroof.app.state import START, State, Upload, with_change, with_choice
-from jaxroof.app.tabs import Shown, binds, compare, memory, run, schedule, share
+from jaxroof.app.tabs import Shown, binds, compare, memory, run, schedule, serving, share
 from jaxroof.app.tabs import collective as network
 from jaxroof.app.tabs import map as maps
 from jaxroof.app.tabs.compare import mine, with_mine
 from jaxroof.errors import InputError
+from jaxroof.units import parse
 from jaxroof.views.answers import answer
 from jaxroof.views.plots import style
 from jaxroof.views.plots.budget import bars_of
+from jaxroof.views.text.frontier import frontiers, middle_speed
 from jaxroof.views.text.plan import shown_fields
 from jaxroof.views.text.ranked import own_sentence
 
@@ -126,6 +129,50 @@ def test_the_whole_run_is_that_of_a_search_and_its_bars_sum_to_it():
     assert whole[2] == float(data.wall_days[0])
     low, high = (f"{float(data[f'wall_days_{end}'][0]):,.0f}" for end in ("low", "high"))
     assert run.run_cards(SMALL, data)[0][2] == f"{low} to {high} as published runs"
+
+
+SERVER = dataclasses.replace(SMALL, tab="serving", split="both", other="mi355x")
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        with_change(SERVER, "limits.load", 3.0),
+        with_change(dataclasses.replace(SERVER, cache="fp8"), "system.matrix_flops", 1.5e15),
+        dataclasses.replace(SERVER, own_system=OWN_SYSTEM, weights="bf16", software="sglang-2025"),
+    ],
+)
+def test_a_server_of_the_page_is_that_of_its_command_and_its_python(state, jaxroof):
+    data, names = served.best_servers(state), {}
+    said = jaxroof(f"{served.command(state).removeprefix('jaxroof ')} -o asked.nc")
+    assert said.code == 0, said.err
+    exec(compile(served.python(state), "asked.py", "exec"), names)
+    for one in (jr.read("asked.nc"), names["data"]):
+        assert one.output_rate.values.tolist() == data.output_rate.values.tolist()
+        assert float(one.pools_rate) == float(data.pools_rate)
+    assert serving.headline(data)[1] in said.out
+    if "system.matrix_flops" in dict(state.changes):  # all formats move alike
+        found = served.machine_settings(state)
+        assert parse(found["system.fp8_flops"], "FLOP/s") == pytest.approx(
+            2.0 * parse(found["system.matrix_flops"], "FLOP/s"), rel=1e-3
+        )
+
+
+def test_the_frontier_of_the_page_says_who_is_not_on_it_and_its_band_is_that_of_the_best():
+    state = dataclasses.replace(SERVER, weights="fp4")
+    data = serving.frontiers_beside(state)
+    every = frontiers(data)
+    assert [one.name for one in every] == ["mi355x", "b200-180-sxm"]
+    assert "format is not known" in json.loads(data.attrs["without"])["h100-nvs8"]
+    speed = middle_speed(data, every)
+    low, high = serving.band_of(every[1], np.array([speed]))
+    assert low[0] < every[1].rate(speed) < high[0]
+    state = dataclasses.replace(SERVER, system="b200-180-sxm", split="aggregated")
+    best = served.best_servers(state)
+    there = frontiers(serving.frontiers_beside(state))[0]
+    assert there.rate(1.0 / 0.05) == pytest.approx(float(best.output_rate[0]), rel=1e-12)
+    with pytest.raises(InputError, match="h100-nvs8: "):
+        serving.frontiers_beside(dataclasses.replace(state, model="nemotron-h-8b"))
 
 
 def test_runs_on_other_sizes_are_searches_there_and_slices_have_theirs():

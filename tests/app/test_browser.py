@@ -309,7 +309,7 @@ SLOW = pytest.mark.slow  # each is like one that runs daily; all tabs are walked
     "tabs",
     [
         ("time", "schedule", "share"),
-        pytest.param(("memory", "binds", "collective", "compare", "run"), marks=SLOW),
+        pytest.param(("memory", "binds", "collective", "compare", "run", "serving"), marks=SLOW),
     ],
 )
 def test_every_tab_shows_its_answer(open_page, tabs):
@@ -319,6 +319,7 @@ def test_every_tab_shows_its_answer(open_page, tabs):
         "time": "Of the best plan's step", "memory": "What more memory would buy",
         "binds": "Most binding", "schedule": "Best: ", "compare": "Two machines side by side",
         "collective": "as a tuned library", "run": "With its stops it takes",
+        "serving": "Beside other systems",
         "share": "jaxroof search --model llama3-8b",
     }  # fmt: skip
     page.locator(f"#tab-{tabs[0]}").press("ArrowLeft")

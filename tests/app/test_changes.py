@@ -9,12 +9,14 @@ from jaxroof.app.controls import (
     applied,
     at_place,
     check_numbers,
+    control_of,
     numbers_of,
     question_form,
     tab_form,
 )
 from jaxroof.app.plans import best_plans
 from jaxroof.app.question import asked, operation_of
+from jaxroof.app.served import served
 from jaxroof.app.state import START, State, from_link, to_link
 from jaxroof.app.tabs.share import command
 from jaxroof.engine.search.one_machine import limit_of
@@ -54,6 +56,22 @@ def test_prices_and_failures_move_the_run_alone(paid):
             assert asked(moved).inputs.operation is None
             assert from_link(to_link(moved)) == moved
     assert applied(state, "paid", "bought").paid == "bought"
+
+
+def test_controls_of_servers_move_the_server_alone():
+    state = dataclasses.replace(START, tab="serving")
+    for name, control in tab_form(state, "serving").controls.items():
+        if control.field["kind"] == "range":
+            moved = applied(state, name, {"text": control.field["texts"][-1]})
+        else:
+            moved = applied(state, name, control.field["options"][-1][0])
+        assert served(moved) != served(state) or name == "other"
+        assert asked(moved).inputs.gpus == state.gpus  # none of these is of a step
+        assert from_link(to_link(moved)) == moved
+    loaded = applied(state, "limits.load", {"text": "3/s"})
+    assert served(loaded)["load"] == "3 /s"
+    assert applied(loaded, "limits.load", {"text": "any"}) == state
+    assert control_of("precision: fp4: the chip's rate is not known", "gpus", state) == "weights"
 
 
 def test_a_slider_back_at_the_catalogue_s_number_is_no_change():

@@ -28,8 +28,12 @@ drawn = st.builds(
     mine=words,
     schedule=st.sampled_from((states.OWN, *states.SCHEDULES)),
     tab=st.sampled_from(states.TABS),
+    software=st.sampled_from([states.USUAL, *catalog.names(states.SERVERS)]),
+    weights=st.sampled_from(states.CHOSEN["weights"]),
+    cache=st.sampled_from(states.CHOSEN["cache"]),
+    split=st.sampled_from(states.SPLITS),
     changes=st.dictionaries(
-        st.sampled_from(["system.nics", "system.hbm_bandwidth", "software.year"]),
+        st.sampled_from(["system.nics", "system.hbm_bandwidth", "limits.tpot", "software.year"]),
         st.floats(1e-9, 1e20),
     ).map(lambda found: tuple(found.items())),
     choices=st.dictionaries(st.sampled_from(["schedule", "attention"]), st.just("x")).map(
@@ -64,6 +68,8 @@ WRONG = [
     ("?own_model=eJw=", "damaged"),
     ("?colour=red", "no such field of the page"),
     ("?tab=secret", "no such tab"),
+    ("?weights=fp1", "no such weights"),
+    ("?software=./x.toml", "no such software"),
     (f"?where={'a' * 300}", "at most 200 characters"),
     (f"?where={'a' * 20_000}", "at most 16,384 characters"),
     ("?" + "&".join(f"system.f{i}=1" for i in range(100)), "at most 64 fields"),

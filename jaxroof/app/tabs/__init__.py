@@ -30,8 +30,8 @@ class Shown(NamedTuple):
     """
 
     state: State
-    found: SearchProblem
-    data: xr.Dataset
+    found: SearchProblem = None  # type: ignore[assignment]  # of a question that is no step's
+    data: xr.Dataset = xr.Dataset()
     wrong: str = ""
     wide: float = 0.0
 
@@ -40,7 +40,8 @@ class View(NamedTuple):
     """One tab: its body, answers computed apart from the page, and how the body shows each.
 
     ``quick`` takes milliseconds; ``later`` yields what takes longer, and texts that say how far it
-    is. ``unanswered`` shows what there is of a question without an answer.
+    is. ``unanswered`` shows what there is of a question without an answer. ``head`` is of a tab
+    whose quick answer is not of a training step: its headline, and the same in a few words.
     """
 
     body: Any
@@ -48,3 +49,4 @@ class View(NamedTuple):
     quick: Callable[[Shown], Any] | None = None
     later: Callable[[Shown], Iterator[Any]] | None = None
     unanswered: Callable[[State], None] | None = None
+    head: Callable[[Any], tuple[str, str]] | None = None

@@ -14,8 +14,8 @@ import panel as pn
 from jaxroof.app.figures import BUTTON
 from jaxroof.app.html import code, paragraph, text
 from jaxroof.app.question import (
-    OPERATED,
-    OPERATION,
+    BESIDE,
+    OF_TABS,
     WRITTEN,
     asked,
     is_operated,
@@ -53,16 +53,16 @@ def settings(state: State) -> dict[str, str]:
     """Return what the question changes, by path, with units; numbers are those of the state."""
     known = numbers(asked(dataclasses.replace(unchanged(state), where="", choices=())))
     units = {path: str(about["unit"]) for path, (_, about) in known.items()}
-    units |= {path: number.unit for path, number in OPERATION.items()}
-    given = {path: value for path, value in state.changes if not path.startswith(OPERATED)}
+    units |= {path: number.unit for path, number in OF_TABS.items()}
+    given = {path: value for path, value in state.changes if not path.startswith(BESIDE)}
     given |= operation_of(state) if is_operated(state) else {}
-    found = {path: _exact(value, units.get(path, "1")) for path, value in given.items()}
+    found = {path: exact(value, units.get(path, "1")) for path, value in given.items()}
     found |= dict(state.choices)
     named = {name: getattr(state, name) for name in ("precision", "dispatcher")}
     return found | {name: value for name, value in named.items() if value != getattr(START, name)}
 
 
-def _exact(value: float, unit: str) -> str:
+def exact(value: float, unit: str) -> str:
     """Return a number with its unit where that keeps every digit, else the number."""
     spelled = shown(value, unit).replace(",", "") if unit in WRITTEN else show(value, unit)
     return spelled if parse(spelled, unit) == value else repr(value)
@@ -140,7 +140,7 @@ TEXTS: tuple[tuple[str, str, Callable[..., str]], ...] = (
 def share_view() -> View:
     """Return the tab with the question to copy and the data to download."""
     latest: dict[str, Any] = {}
-    parts = [_copied(title, name) for title, name, _ in TEXTS]
+    parts = [copied(title, name) for title, name, _ in TEXTS]
     said = text("<h3>The data</h3><p>The table of plans with all their results.</p>")
     files, note = pn.Row(*(_download(kind, latest) for kind in FILES), margin=0), text()
     download = pn.Column(said, files, sizing_mode="stretch_width", margin=0)
@@ -162,7 +162,7 @@ def share_view() -> View:
     return View(body, show, lambda _: None, unanswered=show_question)
 
 
-def _copied(title: str, name: str) -> pn.Column:
+def copied(title: str, name: str) -> pn.Column:
     """Return a text with a button that copies it."""
     pane = text(f"<h3>{title}</h3>")
     button = pn.widgets.Button(name=f"Copy as {name}", stylesheets=[BUTTON], margin=(0, 3))

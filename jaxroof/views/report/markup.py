@@ -1,6 +1,7 @@
 """HTML as text: what comes from a file is escaped, tables keep every column."""
 
 import html
+import re
 from collections.abc import Iterable, Sequence
 
 from rich.table import Table
@@ -89,5 +90,10 @@ def plain(cell: object) -> str:
 
 
 def head(text: str) -> str:
-    """Return a head on one line, its word put together again where it was cut."""
-    return " ".join(text.replace("-\n", "").replace("\n/", "/").split())
+    r"""Return a head on one line, its word put together again where it was cut.
+
+    >>> head("micro-\nbatch [s]"), head("h100-\nnvs8")
+    ('microbatch [s]', 'h100-nvs8')
+    """
+    whole = re.sub(r"(?<=[A-Za-z])-\n(?=[a-z]+\b)", "", text).replace("-\n", "-")
+    return " ".join(whole.replace("\n/", "/").split())
