@@ -37,21 +37,15 @@ from jaxroof.app.question import (
     words_of,
 )
 from jaxroof.app.state import (
-    CACHES,
     CHOICE,
+    CHOSEN,
     FIELDS,
     FILES,
-    OWN,
-    PAID,
     PATHS,
-    PRECISIONS,
-    SCHEDULES,
     SERVERS,
-    SPLITS,
     START,
     TABS,
     UPLOADS,
-    USUAL,
     WHOLE,
     State,
     Upload,
@@ -59,9 +53,6 @@ from jaxroof.app.state import (
     upload,
     with_change,
     with_choice,
-)
-from jaxroof.app.state import (
-    SERVED as SERVED_FORMATS,
 )
 from jaxroof.errors import refusal, shown
 from jaxroof.estimators.training.recipe import Recipe
@@ -74,9 +65,7 @@ ASSUMED_SEQUENCE = 4096.0  # tokens, of a model's file that does not say
 EXPERTS = "model.experts"
 EXCHANGE = "context_exchange"  # the choice that stands beside the rules on plans
 OF_A_MODEL = {field.name for field in dataclasses.fields(Recipe)}
-SPLIT_WORDS = [
-    *zip(SPLITS, ("one server for both", "pools of their own", "both, compared"), strict=True)
-]
+SAID = {"": "usual", "aggregated": "one server for both", "disaggregated": "pools of their own"}
 SIZE_WORDS = {
     "gpus": ("GPUs", "Accelerators to split over."),
     "batch": ("Batch", "Sequences of one optimizer step."),
@@ -172,6 +161,10 @@ def _select(
     return Control(_field("select", name, label, help, options=pairs), own, taken)
 
 
+def _one_of_few(state: State, name: str, label: str) -> Control:
+    return _select(state, name, label, [(one, SAID.get(one, one)) for one in CHOSEN[name]])
+
+
 def _text(state: State, name: str, label: str, example: str, help: str) -> Control:
     def taken(message: Any) -> State:
         return _replaced(state, **{name: _as(str, name, message).strip()})
@@ -228,8 +221,7 @@ def _moved(state: State, path: str) -> Control:
     value = changes.get(path, number.value)
     mark = "changed" if path in changes else ""
     silent = {SEQUENCE: _silent(state.own_model), TOKENS: number.value == ASSUMED}
-    silent |= {RENT: True, PRICE: True}
-    if silent.get(path) and value == number.value:
+    if (path in (RENT, PRICE) or silent.get(path)) and value == number.value:
         mark = "assumed"
     return _slider(number, value, lambda found: _with_number(state, number, found), mark)
 
@@ -295,18 +287,17 @@ def _what(state: State) -> list[Control]:
         _size(state, "batch"),
         _moved(state, SEQUENCE),
         _moved(state, TOKENS),
-        _select(state, "precision", "Number format", PRECISIONS),
+        _one_of_few(state, "precision", "Number format"),
         *([_dispatcher(state)] if routes(state) else []),
     ]
 
 
 def _dispatcher(state: State) -> Control:
     """Return the control of who exchanges tokens of experts, and what software does about them."""
-    usual: Option = ("", "DeepEP or HybridEP (usual)")
     help = "Who exchanges tokens between experts."
     if state.dispatcher:
         help = f"{catalog.describe('dispatchers', state.dispatcher)['title']}."
-    options = [usual, *catalog.names("dispatchers")]
+    options = [("", "DeepEP or HybridEP (usual)"), *catalog.names("dispatchers")]
     return _select(state, "dispatcher", "Dispatcher of experts", options, help=help)
 
 
@@ -416,20 +407,15 @@ def question_form(state: State, more: str = "") -> Controls:
     )
 
 
-def _beside(state: State) -> Control:
-    return _select(state, "other", "Beside it", systems())
-
-
-def _server(state: State) -> list[Control]:
+def _server(state: State, beside: Control) -> list[Control]:
     """Return the controls of servers: requests, limits, software, formats, and what is beside."""
-    usual: Option = (USUAL, "usual")
     return [
         *(_moved(state, path) for path in SERVED),
-        _select(state, "split", "Prompts and answers", SPLIT_WORDS),
-        _select(state, "software", "Software", [usual, *catalog.names(SERVERS)]),
-        _select(state, "weights", "Format of weights", [usual, *SERVED_FORMATS]),
-        _select(state, "cache", "Format of the cache", [usual, *CACHES]),
-        _beside(state),
+        _one_of_few(state, "split", "Prompts and answers"),
+        _select(state, "software", "Software", [("", "usual"), *catalog.names(SERVERS)]),
+        _one_of_few(state, "weights", "Format of weights"),
+        _one_of_few(state, "cache", "Format of the cache"),
+        beside,
         _moved(state, RENT),
     ]
 
@@ -437,14 +423,15 @@ def _server(state: State) -> list[Control]:
 def tab_form(state: State, tab: str) -> Controls:
     """Return the controls of a tab: one group, or none."""
     fields = list(fields_for_map(state).items()) if tab == "map" else ()
-    paid = _select(state, "paid", "GPUs are", PAID)
-    schedules: list[Option] = [(OWN, "the plan's own"), *SCHEDULES]
+    paid = _one_of_few(state, "paid", "GPUs are")
+    beside = _select(state, "other", "Beside it", systems())
+    schedules = [(one, one or "the plan's own") for one in CHOSEN["schedule"]]
     every: dict[str, tuple[str, list[Control]]] = {
         "map": ("Fields of the map", [_select(state, n, n.capitalize(), fields) for n in UP]),
         "schedule": ("Timeline", [_select(state, "schedule", "Schedule", schedules)]),
         "run": ("Prices and failures", [paid, *(_moved(state, p) for p in operation_of(state))]),
-        "serving": ("Requests, limits and software", _server(state)),
-        "compare": ("Two machines", [_beside(state)]),
+        "serving": ("Requests, limits and software", _server(state, beside)),
+        "compare": ("Two machines", [beside]),
     }
     return Controls([(tab, *every[tab], True)]) if tab in every else Controls()
 
@@ -506,9 +493,8 @@ def control_of(words: str, last: str, state: State) -> str:
     'own_model'
     """
     head = words.removeprefix("link: ").partition(":")[0]
-    if state.tab == "serving" and head == "precision":
-        return "weights"
     if head.endswith(FILES) and last not in UPLOADS:
         return "own_model"
-    named = {**{path: path for path, _ in state.changes}, **ABOUT}.get(head)
+    own = {"precision": "weights"} if state.tab == "serving" else {}
+    named = {**{path: path for path, _ in state.changes}, **ABOUT, **own}.get(head)
     return named or last or ("gpus" if head == "plan" else "")

@@ -26,7 +26,6 @@ TABS = (
 )
 PAID = ("rented", "bought")  # how accelerators are paid
 OWN = ""  # the schedule that the best plan has
-USUAL = ""  # what a server's software, format of weights and cache are if nothing is asked
 SCHEDULES = ("1f1b", "interleaved", "zb-h1", "dualpipe")
 CHOICE = "choice."  # before the name of a structural choice in a link
 MOST_LINK = 16_384  # characters of a link's question
@@ -63,8 +62,8 @@ class State:
 
     ``changes`` are numbers of the inputs by dotted path [SI], ``choices`` structural choices by
     name. ``across`` and ``up`` are the fields of the map, ``other`` is a second system to compare,
-    ``dispatcher`` is that of experts, if not the usual one. ``software``, ``weights`` (their
-    format), ``cache`` and ``split`` are of servers.
+    ``dispatcher`` is that of experts. ``software``, ``weights`` (their format), ``cache`` and
+    ``split`` are of servers. An empty text stands for what is usual.
     """
 
     model: str = "llama3-70b"
@@ -82,9 +81,9 @@ class State:
     up: str = "system.matrix_flops"
     schedule: str = OWN
     paid: str = PAID[0]
-    software: str = USUAL
-    weights: str = USUAL
-    cache: str = USUAL
+    software: str = ""
+    weights: str = ""
+    cache: str = ""
     split: str = SPLITS[0]
     tab: str = TABS[0]
     changes: tuple[tuple[str, float], ...] = ()
@@ -109,8 +108,8 @@ CHOSEN = {  # fields that have one of a few values
     "precision": PRECISIONS,
     "schedule": (OWN, *SCHEDULES),
     "paid": PAID,
-    "weights": (USUAL, *SERVED),
-    "cache": (USUAL, *CACHES),
+    "weights": ("", *SERVED),
+    "cache": ("", *CACHES),
     "split": SPLITS,
     "tab": TABS,
 }

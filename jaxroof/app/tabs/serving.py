@@ -20,22 +20,23 @@ from jaxroof.app.state import State
 from jaxroof.app.tabs import Shown, View
 from jaxroof.app.tabs.share import OWN, copied
 from jaxroof.errors import InputError
+from jaxroof.validation.server_points import measured_points
 from jaxroof.views.answers import answer
 from jaxroof.views.plots import style
 from jaxroof.views.text.frontier import CASE, Frontier, frontiers, middle_speed
 from jaxroof.views.text.said import Detail, Said
-from jaxroof.views.text.serve import plan_words
+from jaxroof.views.text.serve import lengths, plan_words
 
 BESIDE = ("h100-nvs8", "h200-141-sxm", "b200-180-sxm", "mi300x")  # until there are enough
 FRONTIERS = 4
-STEP, EDGES = ("x", "y", "name", "plan"), ("x", "low", "high")
+STEP, EDGES, RUN = ("x", "y", "name", "plan"), ("x", "low", "high"), ("x", "y", "colour")
 ROOM = 1.05  # of an axis
 POINTS = 200  # of a band
 TEXTS = {"command": ("As a command", command), "Python": ("As Python", python)}
 PLANS, SPEEDS = "The best plans", "The best rate at each speed that users see"
 ABOVE = (
     "More to the right: each user sees more tokens a second; higher: a GPU gives more. "
-    "In the band lie 80 % of measured servers; dotted: the TPOT asked for."
+    "In the band lie 80 % of measured servers; circles: measured ones; dotted: the TPOT asked for."
 )
 OTHERS = "The other systems have the catalogue's numbers."
 TIPS = [("", "@name: @plan"), ("", "@y{0,0} tokens/s a GPU, @x{0} a user")]
@@ -63,8 +64,11 @@ def frontiers_beside(state: State) -> xr.Dataset:
     if not found:
         raise InputError("; ".join(f"{name}: {why}" for name, why in without.items()))
     data = xr.concat(found, "step_number", combine_attrs="override", fill_value=0)
-    told = {"cases": json.dumps([str(one[CASE].values[0]) for one in found])}
-    return data.assign_attrs(told, without=json.dumps(without), model=state.model_words, system="")
+    every = [
+        {**json.loads(one.attrs["cases"])[0], "name": str(one[CASE].values[0])} for one in found
+    ]
+    told = {"cases": json.dumps(every), "without": json.dumps(without)}
+    return data.assign_attrs(told, model=state.model_words, system="")
 
 
 def pieces(data: xr.Dataset) -> tuple[str, list[Said]]:
@@ -126,12 +130,14 @@ def _frontiers() -> tuple[Any, Any]:
                 y_axis_label="tokens/s a GPU gives", y_range=Range1d(0, 1))  # fmt: skip
     sources = [ColumnDataSource(columns(STEP, [])) for _ in range(FRONTIERS)]
     band, here = ColumnDataSource(columns(EDGES, [])), ColumnDataSource(columns(STEP, []))
+    runs = ColumnDataSource(columns(RUN, []))
     aim = Span(location=0, dimension="height", line_color=INK, line_dash="dotted")
     made.varea("x", "low", "high", source=band, color=style.COLOURS[0], alpha=0.13)
     dots = []
     for source, colour in zip(sources, style.COLOURS, strict=False):
         made.step("x", "y", source=source, color=colour, line_width=2, mode="before")
         dots.append(made.scatter("x", "y", source=source, color=colour, size=5))
+    made.scatter("x", "y", source=runs, line_color="colour", fill_alpha=0, size=6, line_width=1.5)
     made.scatter("x", "y", source=here, marker="star", color=INK, size=16)
     made.add_layout(aim)
     made.add_tools(HoverTool(renderers=dots, tooltips=TIPS))
@@ -146,6 +152,11 @@ def _frontiers() -> tuple[Any, Any]:
         here.data = columns(STEP, [(speed, best.rate(speed), best.name, "")])
         made.x_range.end = ROOM * float(data.interactivity.max())
         made.y_range.end = ROOM * float(data.output_rate.max())
+        asked = lengths(json.loads(data.attrs["inputs"]))
+        names = ("model", "system", "software", "precision")
+        each = zip(every, style.COLOURS, strict=False)
+        points = [(measured_points(*map(one.about.get, names), *asked), c) for one, c in each]
+        runs.data = columns(RUN, [(x, y, colour) for found, colour in points for x, y in found])
         grid = np.linspace(1.0, made.x_range.end, POINTS)
         band.data = columns(EDGES, [*zip(grid, *band_of(every[0], grid), strict=True)])
 
