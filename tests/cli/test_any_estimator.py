@@ -92,11 +92,19 @@ def test_an_option_that_its_inputs_lack_is_refused_in_one_line(
     assert said in ended.err
 
 
-@pytest.mark.parametrize("name", ["tpu_training", "stage_memory"])
-def test_one_of_the_catalogue_is_named_too(jaxroof: Any, name: str) -> None:
-    system = "tpu-v5p" if name == "tpu_training" else "h100-nvs8"
-    asked = f"--estimator {name} --model llama3-8b --batch 64 --gpus 64 --system {system}"
-    for command in ("search", "compare"):
+TASK = "--set prompt=1024 --set output=256"
+NAMED = [  # of the catalogue, and commands that take it
+    ("tpu_training --system tpu-v5p --batch 64", "search pareto compare explain"),
+    ("stage_memory --system h100-nvs8 --batch 64", "search compare"),
+    (f"serving --system h100-nvs8 {TASK}", "search pareto compare explain"),
+    (f"serving_decode --system h100-nvs8 {TASK}", "search pareto compare explain"),
+]
+
+
+@pytest.mark.parametrize(("asked", "commands"), NAMED)
+def test_one_of_the_catalogue_is_named_too(jaxroof: Any, asked: str, commands: str) -> None:
+    asked = f"--model llama3-8b --gpus 8 --estimator {asked}"
+    for command in commands.split():
         assert jaxroof(f"{command} {asked}").code == 0
 
 

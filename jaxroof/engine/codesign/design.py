@@ -21,6 +21,7 @@ from jaxroof.engine.grid.axes import Axis
 from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance
 from jaxroof.engine.grid.evaluate import evaluate_points, place_best
 from jaxroof.engine.grid.question import ask
+from jaxroof.engine.search.candidates import with_plans
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.engine.search.search import best_of_each, search_dataset
@@ -83,6 +84,7 @@ def design(
     plans = feasible_plans(task)
     best = best_machine(task, plans)
     z = np.array([np.zeros(len(task.market.way)), best.optimum.z])
+    _check_within(task, plans, best)
     data = _results(task, z)
     data = data.rename({"cost": "result_cost"} if "cost" in data else {})  # not of the machine
     data["cost"] = ("machine", task.market.spent(z), _about("dollar", "Cost of one machine"))
@@ -114,10 +116,6 @@ def design_problem(
     check_bound("starts", "starts", starts)
     if estimator.plan and estimator.candidates is None and inputs.plan is None:
         raise InputError(f"{estimator.name or 'estimator'}: lists no plans; expected one's own")
-    for limit in estimator.limits[1:]:
-        if np.isfinite(limit.of(inputs)):
-            what = "a limit besides the first; expected none, a design holds plans within one"
-            raise refusal(limit.result, what)
     task = DesignProblem(
         estimator=estimator,
         inputs=inputs,
@@ -133,6 +131,25 @@ def design_problem(
     if task.name not in lower:
         raise unknown("minimise", task.name, "result of which less is better", lower)
     return task
+
+
+def _check_within(task: DesignProblem, plans: FeasiblePlans, best: BestMachine) -> None:
+    """Check that the best plan of the best machine is within the limits besides the first.
+
+    Machines are weighed as if the first were the only one. If the plan that wins then is within the
+    others, no other machine and plan within all of them does better.
+    """
+    inputs = task.market.moved(task.inputs, best.optimum.z[None])
+    if task.searched:
+        row = {field: column[[best.row]] for field, column in plans.plans.items()}
+        inputs = with_plans(task.estimator, inputs, row)
+    for limit in task.estimator.limits[1:]:
+        found = evaluate_points(task.estimator, task.recipe, inputs, limit.result)[limit.result]
+        if np.any(found > limit.of(inputs)):
+            what = "exceeded by the best plan of the machine that the budget buys"
+            raise refusal(
+                limit.result, f"{what}; a design holds no such limit; expected a wider one"
+            )
 
 
 def _results(task: DesignProblem, z: np.ndarray) -> xr.Dataset:
@@ -204,7 +221,12 @@ def _elasticity(task: DesignProblem, base: xr.Dataset) -> np.ndarray:
         return np.full(len(task.market.way), np.nan)
     fields = task.estimator.plan_fields
     own = base if task.searched else task.inputs.plan if fields else None
-    degrees = {field: np.atleast_1d(np.asarray(getattr(own, field), float)) for field in fields}
+    degrees = {
+        field: np.atleast_1d(
+            np.asarray(own[field] if task.searched else getattr(own, field), float)
+        )
+        for field in fields
+    }
     value, slope = value_and_slope(task, degrees, np.zeros((1, len(task.market.way))))
     return np.asarray(0.0 - slope[0] / value[0])
 
@@ -236,7 +258,7 @@ def _proof(data: xr.Dataset, task: DesignProblem, plans: FeasiblePlans, best: Be
     }
     for name, (value, of, words) in scalars.items():
         data[name] = ((), value, _about(of, words))
-    data["start_objective"] = ("start", best.ends, _about(times, agree))
+    data["start_objective"] = ("descent", best.ends, _about(times, agree))
 
 
 def _about(unit: str, words: str) -> dict[str, Any]:
