@@ -110,8 +110,7 @@ _ANY = (
     Rule(
         "attention_data_needs_experts",
         _attention_data,
-        "data-parallel attention or whole experts without experts to spread; a dense model takes "
-        "more replicas instead",
+        "data-parallel attention or whole experts of a dense model, which takes more replicas",
         "Data-parallel attention and whole experts are of a model with experts.",
     ),
     Rule(
