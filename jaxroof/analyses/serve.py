@@ -27,7 +27,8 @@ from jaxroof.estimator import FAR, Estimator
 from jaxroof.estimators import estimator as named
 from jaxroof.estimators.serving.server import closed_loop
 from jaxroof.plan_lists import distinct_rows
-from jaxroof.records import get_at
+from jaxroof.records import value_or
+from jaxroof.units import parse
 
 AGGREGATED = "serving"
 POOLS = {"prefill": "serving_prefill", "decode": "serving_decode"}
@@ -36,6 +37,8 @@ SPLITS = ("aggregated", "disaggregated", "both")
 DEGREES = ("tensor", "data", "pipeline")  # their product is a replica
 COST, LOAD = "accelerator_time", "load_gpus"
 WITHOUT = "_without"  # ends the name of a limit that is left out
+AT = (np.s_[:, None, None], np.s_[None, :, None])  # plans of prefill, and of decode, in an array
+REACH = 66  # replicas for prompts that one more of decode may displace: it has 64 ranks at most
 Settings = Mapping[str, Any]
 
 
@@ -253,7 +256,8 @@ def relaxed(machine: OneMachine) -> dict[str, float]:
 
 def _load(machine: OneMachine) -> Whole:
     """Return the fewest accelerators of replicas that carry the load, if one is asked for."""
-    if LOAD not in machine.over or get_at(machine.question.inputs, "limits.load") is None:
+    load = value_or(machine.question.inputs.limits.load, 0.0)
+    if not load:
         return {}
     needed = machine.over[LOAD] + float(machine.question.inputs.gpus)
     held = np.all([o <= 0.0 for name, o in machine.over.items() if name != LOAD], axis=0)
@@ -267,11 +271,7 @@ def _load(machine: OneMachine) -> Whole:
         "fewest": (float(needed[best]), "1", "Fewest accelerators that carry the load"),
         "fewest_plan": (json.dumps(machine.plan(int(best))), "1", "Their plan"),
         "most_load": (most, "request/s", "Most requests a second of all accelerators"),
-        "load_asked": (
-            float(machine.question.inputs.limits.load),
-            "request/s",
-            "Requests a second",
-        ),
+        "load_asked": (float(load), "request/s", "Requests a second that were asked for"),
     }
 
 
@@ -296,9 +296,11 @@ def _pools(given: Settings, where: str, top: int) -> dict[str, xr.Variable]:
             dims = tuple(f"{name}_{dim}" for dim in one.dims)
             own = _moved(one.attrs, f"{name}_{{}}".format)
             found[f"{name}_{key}"] = xr.Variable(dims, one.values, own, one.encoding)
+    load = parse(given.get("load", 0.0), "request/s", "limits.load")
+    asked: Whole = {"pools_load": (load, "request/s", "Requests a second that were asked for")}
     if all(len(machine.fitting) for machine in machines.values()):
-        found |= as_variables(_whole_pools(machines, float(given["gpus"])))
-    return found
+        asked = {**asked, **_whole_pools(machines, float(given["gpus"]))}
+    return {**found, **as_variables(asked)}
 
 
 def _whole_pools(machines: Mapping[str, OneMachine], gpus: float) -> Whole:
@@ -315,14 +317,15 @@ def _whole_pools(machines: Mapping[str, OneMachine], gpus: float) -> Whole:
         places[name] = np.concatenate(each)
         sizes[name] = replicas(machine, places[name])
         rates[name] = machine.columns(["rate"])["rate"][places[name]]
-    count = np.arange(1, int(gpus) + 1)  # of prefill replicas
-    taken = sizes["prefill"][:, None, None] * count
-    left = np.maximum(gpus - taken, 0.0) // sizes["decode"][:, None]
-    rate = np.minimum(rates["prefill"][:, None, None] * count, left * rates["decode"][:, None])
+    (n, r), (m, d) = ((sizes[k][at], rates[k][at]) for k, at in zip(POOLS, AT, strict=True))
+    even = np.floor(gpus / (n + m * r / d))  # replicas for prompts, were decode not in whole ones
+    count = np.clip(even + np.arange(-REACH, 2.0), 1.0, None)
+    left = np.maximum(gpus - n * count, 0.0) // m
+    rate = np.minimum(r * count, left * d)
     best = np.unravel_index(int(np.argmax(rate)), rate.shape)
     if rate[best] <= 0.0:
         return {}
-    at = dict(zip(POOLS, best[:2], strict=True))
+    at = dict(zip(POOLS, best[:2], strict=True))  # places of the best plans
     prefill, decode = (machines[name].plan(int(places[name][at[name]])) for name in POOLS)
     # no more prefill replicas than keep decode busy
     need = math.ceil(float(rate[best] / rates["prefill"][best[0]]) - 1e-9)
@@ -342,7 +345,8 @@ def found_some(data: xr.Dataset) -> bool:
     """Return whether a plan, or a pair of pools, is within every limit."""
     server = "feasible" in data and bool(data.feasible.values[0])
     held = "users_most" not in data or float(data.users_most) >= float(data.users_asked)
-    return (server and held) or "pools_rate" in data
+    pools = "pools_rate" in data and float(data.pools_rate) >= float(data.pools_load)
+    return (server and held) or pools
 
 
 def table(data: xr.Dataset) -> xr.Dataset:

@@ -78,6 +78,9 @@ def test_a_load_says_how_many_carry_it():
     assert float(hard.fewest) > ASKED["gpus"]
     assert "would do" in words(easy)
     assert headline(hard).startswith("12 carry at most")
+    pools = jr.serve(**ASKED, load=2.0 * most, split="disaggregated")
+    assert not found_some(pools)
+    assert "asked for take" in words(pools)
 
 
 def test_users_at_once_are_a_closed_loop():

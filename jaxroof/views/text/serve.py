@@ -13,7 +13,7 @@ from jaxroof.errors import listing
 from jaxroof.estimators.serving.interval import LEVEL, REGIMES, reasons_outside
 from jaxroof.estimators.serving.named_settings import CACHES, formats_in_words
 from jaxroof.estimators.serving.plans import BATCHES
-from jaxroof.units import amount, days, percent, seconds, show
+from jaxroof.units import amount, days, percent, seconds
 from jaxroof.views.text.layout import PlainTable, Shown
 from jaxroof.views.text.plan import (
     field_columns,
@@ -63,8 +63,8 @@ def title_of(data: xr.Dataset) -> str:
     for name in ("ttft", "tpot"):
         if (bound := bound_of(data, name)) is not None:
             said.append(f"{name.upper()} at most {seconds(bound)}")
-    if "load_asked" in data:
-        said.append(f"{show(float(data.load_asked), 'request/s').replace('request', 'requests')}")
+    if load := float(data.get("load_asked", data.get("pools_load", 0.0))):
+        said.append(f"{load:.4g} requests/s")
     return ", ".join(said)
 
 
@@ -92,7 +92,9 @@ def _server(data: xr.Dataset) -> Iterator[Said]:
     yield from usual(*(said if found_some(data) else said[::-1]))
     yield from quiet(plans_table(data))
     yield from usual(letters(data), limits_sentence(data))
-    yield from usual(parts_sentence(data.isel(plan=0)), close_sentence(data))
+    alike = int(data.get("plans_alike", 0))
+    close = f"The best {alike:,} plans are too close for the model to tell apart."
+    yield from usual(parts_sentence(data.isel(plan=0)), close * (alike > 1))
     yield from quiet(own_sentence(data))
 
 
@@ -116,10 +118,10 @@ def has_rent(data: xr.Dataset) -> bool:
     return "rent" in json.loads(data.attrs["inputs"])
 
 
-def dollars(plan: xr.Dataset) -> str:
-    """Return what a million output tokens cost."""
-    output = lengths(json.loads(plan.attrs["inputs"]))[1]
-    return f"${MILLION * float(plan.request_cost) / output:.3g}"
+def dollars(*plans: xr.Dataset) -> str:
+    """Return what a million output tokens cost, of a server or of both pools."""
+    output = lengths(json.loads(plans[-1].attrs["inputs"]))[1]
+    return f"${MILLION * sum(float(one.request_cost) for one in plans) / output:.3g}"
 
 
 def rate_interval(plan: xr.Dataset) -> tuple[float, float]:
@@ -158,10 +160,8 @@ def letters(data: xr.Dataset) -> str:
 
 def plan_words(plan: xr.Dataset) -> str:
     """Return the fields of a plan that are not at their default."""
-    fields = [
-        n for n in shown_fields(plan) if int(plan[n]) or n not in ALWAYS
-    ]  # 0: of another kind of plan
-    return fields_words(plan, {name: int(plan[name]) for name in fields})
+    numbers = {name: int(plan[name]) for name in shown_fields(plan)}
+    return fields_words(plan, {n: v for n, v in numbers.items() if v or n not in ALWAYS})
 
 
 def plans_table(data: xr.Dataset) -> PlainTable:
@@ -228,12 +228,6 @@ def parts_sentence(best: xr.Dataset, words: str = "") -> str:
     """Return where the accelerators' time of a request goes."""
     parts = {words_of(best, name): float(best[name]) for name in parts_of(best, COST)}
     return f"Where the time{words} goes: {shares(parts, float(best[COST]))}."
-
-
-def close_sentence(data: xr.Dataset) -> str:
-    """Return how many plans are too close to the best to tell apart; empty if there is none."""
-    alike = int(data.get("plans_alike", 0))
-    return f"The best {alike:,} plans are too close for the model to tell apart." * (alike > 1)
 
 
 def load_sentence(data: xr.Dataset) -> str:
@@ -335,15 +329,10 @@ def _pair(data: xr.Dataset) -> Iterator[Said]:
         yield from usual(*each)
 
 
-def costs_of(pools: Mapping[str, xr.Dataset]) -> dict[str, float]:
-    """Return the accelerator-seconds of a request in each pool."""
-    return {name: float(one[COST][0]) for name, one in pools.items()}
-
-
 def pair_rate(pools: Mapping[str, xr.Dataset]) -> tuple[float, float, float]:
     """Return the output tokens a second and accelerator of both pools, and their interval."""
     output = lengths(json.loads(pools["decode"].attrs["inputs"]))[1]
-    prefill, decode = costs_of(pools).values()
+    prefill, decode = (float(pools[name][COST][0]) for name in POOLS)
     best = pools["decode"].isel(plan=0)
     ends = (decode * float(best[f"tpot_{end}"]) / float(best.tpot) for end in ("high", "low"))
     low, high = (output / (prefill + one) for one in ends)
@@ -353,11 +342,12 @@ def pair_rate(pools: Mapping[str, xr.Dataset]) -> tuple[float, float, float]:
 def pair_sentence(data: xr.Dataset, pools: Mapping[str, xr.Dataset]) -> str:
     """Return the best pair of pools and the ratio of their accelerators."""
     first = {name: one.isel(plan=0) for name, one in pools.items()}
-    prefill, decode = costs_of(pools).values()
+    prefill, decode = (float(pools[name][COST][0]) for name in POOLS)
     rate, low, high = pair_rate(pools)
     ratio = f"1 : {decode / prefill:.3g}" if decode > prefill else f"{prefill / decode:.3g} : 1"
     plans = f"prefill {plan_words(first['prefill'])}, decode {plan_words(first['decode'])}"
     latencies = f"{timed(first['decode'], 'tpot')}, {timed(first['prefill'], 'ttft')}"
+    latencies += f", {dollars(*first.values())} a million output tokens" * has_rent(data)
     return (
         f"Best pools: {plans}, accelerators {ratio}: {rate:,.0f} output tokens/s a GPU "
         f"({low:,.0f} to {high:,.0f}), {latencies}."
@@ -378,9 +368,13 @@ def whole_sentence(data: xr.Dataset) -> str:
         taken += count * math.prod(fields[name] for name in DEGREES)
         said.append(f"{count} x {name} {plan_words(row)}")
     rate, each = float(data.pools_rate), whole_rate(data)
+    load, wants = float(data.pools_load), ""
+    if load > rate:
+        cost = sum(float(data[f"{name}_{COST}"][0]) for name in POOLS)
+        wants = f" The {load:.4g} requests/s asked for take {math.ceil(load * cost):,} at least."
     return (
         f"On {gpus:,.0f}, whole: {' and '.join(said)}, {taken:,.0f} accelerators: "
-        f"{rate:.3g} requests/s, {each:,.0f} output tokens/s a GPU."
+        f"{rate:.3g} requests/s, {each:,.0f} output tokens/s a GPU.{wants}"
     )
 
 
