@@ -14,6 +14,8 @@ import pathlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
 
+from jaxroof.catalog import names
+
 Cells = Mapping[str, str]
 Line = dict[str, float | str]
 
@@ -56,17 +58,11 @@ def _ungated(layers: float, vocabulary: float, heads: float = 32, **more: float)
     return {"model": "gpt3-175b"} | {f"model.{name}": value for name, value in sizes.items()}
 
 
-MODELS: dict[str, Line] = {  # family, or the source's name where that of the family says less
-    **{
-        name: {"model": name}
-        for name in (
-            *("llama2-7b", "llama2-70b", "llama3-8b", "llama3-70b", "mixtral-8x7b"),
-            *("qwen3-8b", "qwen3-14b", "qwen3-32b", "qwen3-30b-a3b", "qwen3-235b-a22b"),
-            *("gpt-oss-20b", "gpt-oss-120b", "deepseek-v3"),
-        )
-    },
+# a family that has another name in the catalogue, or the source's name where it says more
+MODELS: dict[str, Line] = {
     "llama3-405b": {"model": "llama3.1-405b"},
     "llama4-maverick": {"model": "llama-4-maverick-text"},
+    "llama4-scout": {"model": "llama-4-scout-text"},
     "gemma3-12b": {"model": "gemma-3-12b-text"},
     "gemma3-27b": {"model": "gemma3-27b-text"},
     "mistral-7b": {"model": "mistral-7b-v0.1"},
@@ -86,7 +82,8 @@ MODELS: dict[str, Line] = {  # family, or the source's name where that of the fa
 def _machine(cells: Cells, precision: str, software: str, cache: float = 2.0) -> Line | None:
     """Return model, system, formats and software of a row; None where one is not known."""
     family, chip = cells["model_family"], cells["chip_family"]
-    model = MODELS.get(cells.get("model", ""), MODELS.get(family))
+    known: Line | None = {"model": family} if family in names("architectures") else None
+    model = MODELS.get(cells.get("model", ""), MODELS.get(family, known))
     system = SYSTEMS.get(chip)
     if model is None or system is None:
         return None

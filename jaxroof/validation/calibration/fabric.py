@@ -86,13 +86,15 @@ def fit_fabric(file: str, system: str, op: str | None = None, stride: int = 1) -
     told = fit_told(names, start, errors, np.full(len(seconds), NOISE), prior, STEP)
     if not told.places:
         raise refusal(file, "too few sizes to tell any constant; expected a run over many sizes")
+    before, after = errors(np.stack([np.zeros(len(names)), told.values]))
     return FabricFit(
         system,
         file,
         tuple((group.op.value, int(group.spread.members), len(group.sizes)) for group in groups),
         told.constants,
         tuple(name for k, name in enumerate(names) if k not in told.places),
-        *errors(np.stack([np.zeros(len(names)), told.values])),
+        before,
+        after,
         _with(found, {one.name: one.value for one in told.constants}),
     )
 

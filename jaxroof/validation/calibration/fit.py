@@ -192,7 +192,7 @@ def usable(frame: pd.DataFrame, system: str) -> Used:
     if machine.chip is None and named:
         machine = machine._replace(chip=lookup.chip_name(named[0]))
     start = start_system(machine)
-    shared = {} if "system" in frame.columns else {"system": system}
+    shared: dict[str, Any] = {} if "system" in frame.columns else {"system": system}
     asked = asked_of(frame.assign(**{"#refused": refused}), lambda name: start, **shared)
     reasons, names = dict(asked.reasons), note(frame, "id")
     seconds = measured(frame, MEASURED_STEP, reasons)

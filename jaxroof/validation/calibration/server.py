@@ -4,7 +4,7 @@ Source: docs/models/serving.md, section 2 (what is believed) and section 12 (spr
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,11 +27,12 @@ from jaxroof.validation.calibration.fit import Constant
 from jaxroof.validation.calibration.problem import (
     DEVIATIONS_OF_80,
     FEWEST,
+    Model,
     Prior,
+    covariance,
     own_half_width,
-    solved,
 )
-from jaxroof.validation.calibration.told import fit_told, model_of
+from jaxroof.validation.calibration.told import Told, fit_told, model_of
 from jaxroof.validation.serving import QUANTITIES, groups_of, predicted, server_answers
 
 STEP = 1e-4  # of ln(constant), for slopes
@@ -91,15 +92,18 @@ def calibrate_servers(frame: pd.DataFrame, system: str, software: str | None) ->
     names, prior = _believed(before)
     start = np.array([float(getattr(before, name)) for name in names])
     routed = np.concatenate([_routed(part) for part in parts])
-    noise = np.asarray(half_width_within_source(np.where(routed, 1.0, 0.0))) / DEVIATIONS_OF_80
+    each: Any = np.where(routed, 1.0, 0.0)  # the regimes of what was measured
+    noise = np.asarray(half_width_within_source(each)) / DEVIATIONS_OF_80
 
-    def errors(points: np.ndarray, some: Sequence[Part] = parts) -> np.ndarray:
+    def errors(points: np.ndarray) -> np.ndarray:
         moved = dict(zip(names, (start * np.exp(points)).T[:, :, None], strict=True))
-        return np.concatenate([_errors(part, moved) for part in some], axis=1)
+        return np.concatenate([_errors(part, moved) for part in parts], axis=1)
 
     told = fit_told(names, start, errors, noise, prior, STEP)
     first, last = errors(np.stack([np.zeros(len(names)), told.values]))
-    apart = _apart(parts, errors, noise, prior, told.places, told.values)
+    rows = np.concatenate([part.group.rows[part.here] for part in parts])
+    model = model_of(errors, told.places, len(names), STEP)
+    apart = _apart(rows, model, told, noise, prior)
     times = np.concatenate([np.full(len(p.here), p.quantity in TIMES) for p in parts])
     own = {}
     for kind, here in zip(OWN, (times & ~routed, times & routed), strict=True):
@@ -161,27 +165,25 @@ def _errors(part: Part, moved: dict[str, Any]) -> np.ndarray:
     return np.log(every[:, part.here] / part.measured)
 
 
-def _apart(
-    parts: Sequence[Part],
-    errors: Any,
-    noise: np.ndarray,
-    prior: Prior,
-    places: list[int],
-    values: Any,
-) -> np.ndarray:
-    """Return the errors of values by fits without their rows, in few groups of rows."""
-    rows = np.concatenate([part.group.rows[part.here] for part in parts])
+def _apart(rows: np.ndarray, model: Model, told: Told, noise: np.ndarray, prior: Prior) -> Any:
+    """Return the errors of values by fits without their rows, in few groups of rows.
+
+    dx = -C J' W r of the rest, C its covariance: one step from the fit, with its robust weights
+    """
     folds = np.unique(rows, return_inverse=True)[1] % FOLDS
     found = np.full(len(rows), np.nan)
-    if not places or folds.max() == 0:
+    if not told.places or folds.max() == 0:
         return found
-    some = Prior(*(one[places] for one in prior))
-    count = len(prior.deviation)
+    some = Prior(*(one[told.places] for one in prior))
+    values, noise = told.values[told.places], told.noise * noise
+    errors, slopes = model(values)
+    weights = 1.0 / (np.sqrt(1.0 + (errors / noise) ** 2) * noise**2)
     for fold in range(folds.max() + 1):
-        rest, point = folds != fold, np.zeros((1, count))
-        model = model_of(lambda p, rest=rest: errors(p)[:, rest], places, count, STEP)
-        point[0, places] = solved(model, noise[rest], some, values[places])
-        found[~rest] = errors(point)[0, ~rest]
+        rest = folds != fold
+        spread = covariance(errors[rest], slopes[rest], noise[rest], some)
+        pull = slopes[rest].T @ (weights * errors)[rest] + values / some.deviation**2
+        moved = np.clip(values - spread @ pull, some.low, some.high) - values
+        found[~rest] = (errors + slopes @ moved)[~rest]
     return found
 
 

@@ -17,6 +17,7 @@ class Told(NamedTuple):
     constants: tuple[Constant, ...]
     places: list[int]
     values: np.ndarray
+    noise: float  # what the rows scatter by, over the noise that was stated
 
 
 def model_of(errors: Logs, places: Sequence[int], count: int, step: float) -> Model:
@@ -53,7 +54,7 @@ def fit_told(
     places = np.flatnonzero(narrowed).tolist()
     values = np.zeros(count)
     if not places:
-        return Told((), places, values)
+        return Told((), places, values, whole.noise)
     some = Prior(*(one[places] for one in prior))
     last = fit(model_of(errors, places, count, step), noise, some)
     values[places] = last.values
@@ -63,4 +64,4 @@ def fit_told(
         Constant(names[k], float(start[k]), *map(float, (*each, each[0])))
         for k, *each in zip(places, *ends, strict=True)
     ]
-    return Told(tuple(made), places, values)
+    return Told(tuple(made), places, values, last.noise)
