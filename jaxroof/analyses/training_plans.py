@@ -171,7 +171,7 @@ def fastest_of(asked: SearchProblem, gpus: Any, top: int = 1, own: str | None = 
     if not machine.plans.size:
         raise NoLegalPlan(none_legal(machine.question, machine.refused))
     if not len(machine.fitting):
-        why = f": {told}" if (told := machine.why_none) else ""
+        why = f": {lack}" if (lack := machine.why_none) else ""
         least = "search --objective memory" if asked.estimator.name == TORUS else "fit"
         raise NoPlanFits(
             f"plan: none of {machine.plans.size:,} legal ones fits on {int(gpus):,} accelerators"

@@ -220,13 +220,8 @@ def _elasticity(task: DesignProblem, base: xr.Dataset) -> np.ndarray:
     if task.searched and not bool(base.feasible):
         return np.full(len(task.market.way), np.nan)
     fields = task.estimator.plan_fields
-    own = base if task.searched else task.inputs.plan if fields else None
-    degrees = {
-        field: np.atleast_1d(
-            np.asarray(own[field] if task.searched else getattr(own, field), float)
-        )
-        for field in fields
-    }
+    own: Any = base if task.searched else vars(task.inputs.plan) if fields else {}
+    degrees = {field: np.atleast_1d(np.asarray(own[field], float)) for field in fields}
     value, slope = value_and_slope(task, degrees, np.zeros((1, len(task.market.way))))
     return np.asarray(0.0 - slope[0] / value[0])
 

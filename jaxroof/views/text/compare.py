@@ -242,7 +242,7 @@ def _cheapest(data: xr.Dataset, soonest: xr.Dataset) -> list[str]:
 def _fastest(data: xr.Dataset) -> dict[str, str]:
     kinds = _kinds(data)
     position = _cost(data).transpose(*kinds).argmin(kinds)
-    return {dim: str(data[dim].values[int(index)]) for dim, index in position.items()}
+    return {str(dim): str(data[dim].values[int(index)]) for dim, index in position.items()}
 
 
 def _ahead(data: xr.Dataset, lead: str, dim: str, fastest: float) -> list[str]:
