@@ -80,15 +80,20 @@ def command(
     lists = {"system": systems, **{n: asked.pop(n) for n in ("software", "precision")}}
     asked["settings"] = settings_of(sets)
     if frontier:
+        from jaxroof.analyses.frontier import NothingWithin
         from jaxroof.analyses.frontier import frontier as of_frontier
 
         for name, value in (("--mine", mine), ("--objective", objective), ("--users", users)):
             if value is not None:
                 raise refusal(name, "of one plan; expected no --frontier")
-        with working("finding the best plan at every time of a token"):
-            data = of_frontier(**asked, **lists)
+        try:
+            with working("finding the best plan at every time of a token"):
+                data = of_frontier(**asked, **lists)
+        except NothingWithin as error:
+            click.echo(f"Nothing is within every limit: {error}.")
+            return 1
         deliver.deliver(data, output)
-        return 0 if data.sizes["step_number"] else 1
+        return 0
     from jaxroof.analyses.serve import found_some, serve, table
 
     for name, some in lists.items():

@@ -140,7 +140,8 @@ def lead_sentences(data: xr.Dataset, every: Sequence[Frontier]) -> list[str]:
     if others:
         gap = best.rate(speed) / others[0].rate(speed)
         said += f", {times(gap)} as many as {others[0].name}"
-    more = [f"{WITH}{plan_words(found)}"]
+    pool = best.about.get("prefill", "")
+    more = [f"{WITH}{f'prefill {pool}, decode ' if pool else ''}{plan_words(found)}"]
     more += [timed(found, "ttft")] if float(found.get("ttft", 0.0)) > 0.0 else []
     more += [f"{dollars(found)} a million output tokens"] if has_rent(data) else []
     return [f"{said}{', '.join(more)}.", *changes_sentence(data, every)]
@@ -173,7 +174,9 @@ def speeds_table(data: xr.Dataset, every: Sequence[Frontier]) -> PlainTable:
     ]
 
     def rate(one: Frontier) -> Shown:
-        head = "tokens/s\na GPU" if len(every) == 1 else one.name.replace("-", "-\n", 1)
+        apart = one.name.replace(", ", "\n")
+        head = apart if "\n" in apart else one.name.replace("-", "-\n", 1)
+        head = head if len(every) > 1 else "tokens/s\na GPU"
         return Shown(head, lambda speed: f"{one.rate(speed):,.0f}" if one.rate(speed) else "-")
 
     def plan(speed: float) -> str:
