@@ -32,7 +32,6 @@ import numpy as np
 
 import jaxroof as jr
 from jaxroof.catalog.fabrics import with_fabric
-from jaxroof.engine.grid.axes import replace_all
 from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.search.candidates import list_plans
 from jaxroof.engine.search.direct import direct_objectives
@@ -40,6 +39,7 @@ from jaxroof.engine.search.driver import SearchResult, best_plans
 from jaxroof.engine.search.problem import SearchProblem, axis_roles, check_search, problem_groups
 from jaxroof.estimators.training.recipe import ContextExchange, LayerDivision
 from jaxroof.estimators.training.step import example
+from jaxroof.records import replace_all
 
 HBM = np.linspace(1e12, 16e12, 16)
 NETWORK = np.linspace(10e9, 400e9, 16)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from jaxroof.lazy_jax import is_traced
-from jaxroof.records import Absent, leaves, replace_at
+from jaxroof.records import Absent, leaves, replace_all
 from jaxroof.structure import map_numbers
 
 FLOAT, BOOL = np.dtype(np.float64), np.dtype(np.bool_)
@@ -132,9 +132,7 @@ def dependence(function: Callable[[Any], Any], tree: Any, inputs: Mapping[str, A
     Arguments: ``inputs`` names for each path of ``tree`` the inputs that vary it; what has no path
     there stays as it is. A function that only JAX can run is traced by JAX.
     """
-    marked = tree
-    for path, names in inputs.items():
-        marked = replace_at(marked, path, Dependent(frozenset(names)))
+    marked = replace_all(tree, {path: Dependent(frozenset(n)) for path, n in inputs.items()})
     try:
         report = function(marked)
     except (TypeError, AttributeError):  # it calls JAX, or takes a number for an array
@@ -166,10 +164,12 @@ def _traced(function: Callable[[Any], Any], tree: Any, inputs: Mapping[str, Any]
     import jax.numpy as jnp
 
     every = list(dict.fromkeys(name for names in inputs.values() for name in names))
+    shapes = {}
     for path, names in inputs.items():
         shape = tuple(2 if name in names else 1 for name in every)
-        tree = replace_at(tree, path, jax.ShapeDtypeStruct(shape, jnp.float64))
-    report = jax.eval_shape(lambda asked: jax.tree.map(jnp.asarray, function(asked)), tree)
+        shapes[path] = jax.ShapeDtypeStruct(shape, jnp.float64)
+    shaped = replace_all(tree, shapes)
+    report = jax.eval_shape(lambda asked: jax.tree.map(jnp.asarray, function(asked)), shaped)
     moved = jax.tree.map(
         lambda leaf: {name for name, n in zip(every, leaf.shape, strict=False) if n > 1},
         report,

@@ -174,6 +174,27 @@ def replace_at(tree: Any, path: str, value: Any) -> Any:
     return with_members(tree, {_known(tree, head, path): leaf})
 
 
+def replace_all(tree: Any, values: Mapping[str, Any]) -> Any:
+    """Return a copy of a record with the values at several dotted paths replaced, each record once.
+
+    Raises: InputError with the nearest name.
+    """
+    own: dict[str, Any] = {}
+    inner: dict[str, dict[str, Any]] = {}
+    for path, value in values.items():
+        head, _, rest = path.partition(".")
+        if rest:
+            inner.setdefault(head, {})[rest] = value
+        else:
+            own[head] = value
+    for head, some in inner.items():
+        own[head] = replace_all(own.get(head, get_at(tree, head)), some)
+    known = {name for name, _, _ in members(tree)} if _has_members(tree) else set()
+    for name in own.keys() - known:
+        _known(tree, name, name)
+    return with_members(tree, own) if own else tree
+
+
 def leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, "dataclasses.Field[Any]", Any]]:
     """Yield (dotted path, field, value) for every number that a record gives."""
     for name, field, value in members(tree):

@@ -15,7 +15,6 @@ import xarray as xr
 
 from jaxroof.analyses.named_questions import estimator_for
 from jaxroof.analyses.result_metadata import Resources, resources
-from jaxroof.engine.grid.axes import replace_all
 from jaxroof.engine.grid.dataset import provenance, roles
 from jaxroof.engine.grid.dependencies import dependencies
 from jaxroof.engine.grid.question import ask
@@ -29,7 +28,7 @@ from jaxroof.engine.sensitivity.response import capacity_steps, limiting, respon
 from jaxroof.errors import refusal
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import estimator as named
-from jaxroof.records import field_at, get_at, leaves
+from jaxroof.records import field_at, get_at, leaves, replace_all
 from jaxroof.structure import structure
 
 MTBF = "operation.chip_mtbf"  # of a whole run, where a step is operated

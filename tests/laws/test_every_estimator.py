@@ -13,12 +13,12 @@ import jaxroof as jr
 from jaxroof import estimators
 from jaxroof.dependence import dtypes
 from jaxroof.engine.grid.axes import points as grid_points
-from jaxroof.engine.grid.axes import read_axes, replace_all
+from jaxroof.engine.grid.axes import read_axes
 from jaxroof.engine.grid.dependencies import effective
 from jaxroof.engine.grid.question import resolve
 from jaxroof.errors import InputError, NotGiven
 from jaxroof.estimators.questions import QUESTIONS
-from jaxroof.records import checked, get_at, is_quantity, leaves, replace_at
+from jaxroof.records import checked, get_at, is_quantity, leaves, replace_all, replace_at
 from jaxroof.structure import results, structure
 from jaxroof.views.text.estimators import listed
 

@@ -17,12 +17,12 @@ import jaxroof as jr
 from jaxroof.engine.grid import compiled as points
 from jaxroof.engine.grid import evaluate, tabulate
 from jaxroof.engine.grid.axes import points as grid_points
-from jaxroof.engine.grid.axes import read_axes, replace_all
+from jaxroof.engine.grid.axes import read_axes
 from jaxroof.engine.grid.executor import EXECUTORS, JAX
 from jaxroof.engine.search import direct, fold, folded, problem
 from jaxroof.estimator import Candidates
 from jaxroof.estimators.published.step import Report
-from jaxroof.records import Number, checked, get_at
+from jaxroof.records import Number, checked, get_at, replace_all
 
 RTOL = 1e-12
 TIE = 1e-12

@@ -19,6 +19,7 @@ from jaxroof.records import (
     last_name,
     leaves,
     members,
+    replace_all,
     replace_at,
 )
 from jaxroof.settings import (
@@ -299,10 +300,3 @@ def points(axes: Sequence[Axis]) -> Iterator[tuple[tuple[int, ...], dict[str, fl
         for axis, i in zip(axes, index, strict=True):
             values.update({path: column[i] for path, column in axis.values.items()})
         yield index, values
-
-
-def replace_all(inputs: Any, values: Mapping[str, Any]) -> Any:
-    """Return the inputs with the values at several paths replaced."""
-    for path, value in values.items():
-        inputs = replace_at(inputs, path, value)
-    return inputs

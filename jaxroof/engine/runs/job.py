@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxroof.engine.grid.axes import Axis, AxisValues, replace_all
+from jaxroof.engine.grid.axes import Axis, AxisValues
 from jaxroof.engine.grid.chunks import programs
 from jaxroof.engine.grid.dataset import provenance
 from jaxroof.engine.grid.question import ask
@@ -28,7 +28,7 @@ from jaxroof.estimator import Estimator
 from jaxroof.io.atomic import Path
 from jaxroof.io.layout import Layout
 from jaxroof.limits import check_disk, check_memory, counted
-from jaxroof.records import field_at
+from jaxroof.records import field_at, replace_all
 from jaxroof.units import show
 
 LISTED = 1000  # longest axis whose values are stored one by one; longer ones are hashed

@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxroof.dual import Dual, slope_of, value_of
-from jaxroof.engine.grid.axes import Axis, replace_all
+from jaxroof.engine.grid.axes import Axis
 from jaxroof.engine.grid.dependencies import dependencies
 from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.grid.executor import NUMPY, by_threads
@@ -49,6 +49,7 @@ from jaxroof.engine.search.problem import (
     SearchProblem,
     plans_that_fit,
 )
+from jaxroof.records import replace_all
 from jaxroof.structure import structure
 
 COMBINATIONS = 1_000_000_000  # fewer are folded

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from jaxroof.dual import Dual
-from jaxroof.engine.grid.axes import Axis, replace_all, spread
+from jaxroof.engine.grid.axes import Axis, spread
 from jaxroof.engine.grid.chunks import Place, chunk_shape, iter_chunks
 from jaxroof.engine.grid.dependencies import bound_reads
 from jaxroof.engine.grid.evaluate import evaluate_points
@@ -28,7 +28,7 @@ from jaxroof.engine.search.problem import (
 )
 from jaxroof.estimator import FAR, TIE, reads
 from jaxroof.plan_lists import Rows
-from jaxroof.records import with_named_absences
+from jaxroof.records import replace_all, with_named_absences
 from jaxroof.structure import map_numbers, results, structure
 
 CELLS = 1 << 16  # objectives evaluated at a time, so that they stay in the cache

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from jaxroof.engine.grid.axes import replace_all
 from jaxroof.engine.grid.chunks import Progress
 from jaxroof.engine.grid.executor import JAX, NUMPY, executor_of
 from jaxroof.engine.grid.size import NUMBER, check_lists, check_search
@@ -26,6 +25,7 @@ from jaxroof.engine.search.problem import (
     plans_that_fit,
     problem_groups,
 )
+from jaxroof.records import replace_all
 from jaxroof.structure import results
 
 

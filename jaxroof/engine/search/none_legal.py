@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from jaxroof.engine.grid.axes import replace_all
 from jaxroof.engine.search.candidates import list_plans, plan_product
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import SearchProblem, check_searches
 from jaxroof.errors import InputError, listing
-from jaxroof.records import get_at, replace_at
+from jaxroof.records import get_at, replace_all, replace_at
 
 SIZE = "gpus"  # the product of a plan's degrees, for estimators that have one
 DOMAIN = "system.fast_domain"

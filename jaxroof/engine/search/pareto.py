@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from jaxroof.engine.grid.axes import AxisValues, points, replace_all
+from jaxroof.engine.grid.axes import AxisValues, points
 from jaxroof.engine.grid.dataset import dataset, provenance
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.one_machine import one_machine
 from jaxroof.engine.search.problem import SearchProblem, check_searches
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator
+from jaxroof.records import replace_all
 from jaxroof.structure import results
 
 LEGAL = "Plans that every rule of the split allows"

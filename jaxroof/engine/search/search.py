@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from jaxroof.engine.grid.axes import Axis, AxisValues, replace_all, spread
+from jaxroof.engine.grid.axes import Axis, AxisValues, spread
 from jaxroof.engine.grid.chunks import Progress, progress_share
 from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance, stack_choices
 from jaxroof.engine.grid.evaluate import evaluate_points, ravel_grid
@@ -31,6 +31,7 @@ from jaxroof.engine.search.problem import (
 from jaxroof.engine.search.several_limits import relaxed_told
 from jaxroof.errors import refusal
 from jaxroof.estimator import Estimator
+from jaxroof.records import replace_all
 
 
 def search(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxroof.engine.grid.axes import Axis, replace_all, spread
+from jaxroof.engine.grid.axes import Axis, spread
 from jaxroof.engine.grid.chunks import chunk_shape, iter_chunks
 from jaxroof.engine.search import direct
 from jaxroof.engine.search.cells import cells_of, firsts
@@ -23,6 +23,7 @@ from jaxroof.engine.search.problem import (
     plans_that_fit,
 )
 from jaxroof.estimator import FAR, Limit
+from jaxroof.records import replace_all
 
 
 class SweptLimit(NamedTuple):

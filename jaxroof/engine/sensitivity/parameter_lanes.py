@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxroof.engine.grid.axes import replace_all
 from jaxroof.engine.grid.dependencies import bound_reads
 from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.grid.executor import NUMPY, by_threads, executor_of
@@ -28,7 +27,7 @@ from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.engine.sensitivity.derivatives import slopes
 from jaxroof.errors import refusal
 from jaxroof.estimator import FAR, TIE
-from jaxroof.records import get_at
+from jaxroof.records import get_at, replace_all
 from jaxroof.structure import structure
 
 LOOK = 1024  # plans evaluated per call

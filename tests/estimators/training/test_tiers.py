@@ -7,11 +7,10 @@ from jaxroof.analyses.explain import explain
 from jaxroof.analyses.result_metadata import resources_of
 from jaxroof.catalog.fabrics import with_fabric
 from jaxroof.catalog.lookup import training_system
-from jaxroof.engine.grid.axes import replace_all
 from jaxroof.engine.grid.dataset import sign_of
 from jaxroof.engine.grid.question import ask
 from jaxroof.estimators.training.step import training
-from jaxroof.records import leaves
+from jaxroof.records import leaves, replace_all
 from jaxroof.views.parameter_words import words_of
 
 DENSE = {"model": "llama3-70b", "tp": 8, "cp": 2, "pp": 4, "dp": 16, "mb": 1}
