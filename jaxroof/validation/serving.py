@@ -13,9 +13,13 @@ import numpy as np
 import pandas as pd
 
 from jaxroof import catalog
-from jaxroof.catalog.serving_software import kind_of_chip, serving_software
+from jaxroof.catalog.serving_software import (
+    kind_of_chip,
+    serving_name,
+    serving_software,
+)
 from jaxroof.engine.runs.row_stream import RowGroup, joined
-from jaxroof.errors import refusal, unknown
+from jaxroof.errors import refusal, shown, unknown
 from jaxroof.estimators import estimator
 from jaxroof.estimators.serving.interval import (
     LEVEL,
@@ -25,6 +29,7 @@ from jaxroof.estimators.serving.interval import (
     half_width,
     rate_half_width,
     regime,
+    token_half_width,
 )
 from jaxroof.estimators.serving.server import QUEUED, closed_loop
 from jaxroof.formulas.arithmetic import smaller
@@ -176,8 +181,8 @@ def server_answers(frame: pd.DataFrame) -> pd.DataFrame:
 
     A quantity that is not compared has a reason and no error.
     """
-    about = _about(frame)
     groups, reasons = groups_of(frame)
+    about = _about(frame)
     places = [*reasons]
     made = [about.iloc[places].assign(quantity="", reason=[*reasons.values()])]
     for kind, group in groups:
@@ -203,8 +208,9 @@ def groups_of(frame: pd.DataFrame) -> tuple[list[tuple[str, RowGroup]], dict[int
 
 
 def _about(frame: pd.DataFrame) -> pd.DataFrame:
-    chips = {one: kind_of_chip(one) for one in frame["system"].unique()}
-    software = frame["software"] + " " + frame["system"].map(chips)
+    pairs = [*zip(frame["software"], frame["system"], strict=True)]
+    names_of = {p: f"{serving_name(*p)} {kind_of_chip(p[1]) or ''}".strip() for p in {*pairs}}
+    software = [names_of[pair] for pair in pairs]
     names = {
         "source": frame.get(FROM, ""),
         "id": frame["id"],
@@ -243,10 +249,13 @@ def _answers(
         if not len(here):
             continue
         measured = pd.to_numeric(some[column], errors="coerce").to_numpy(float)
+        measured = np.where(measured > 0.0, measured, np.nan)
         value = found[quantity]
         ahead = least[quantity] < measured if quantity == "rate" else least[quantity] > measured
         late = (quantity == "ttft") & (found["busy"] >= MOST_BUSY)
-        reasons = np.select([~found["fits"], late, ahead], [NONE_FITS, QUEUE, BEATS], "")
+        wrong = [f"{column}: not a number above 0, given {shown(cell)}" for cell in some[column]]
+        doubts = [np.isnan(measured), ~found["fits"], late, ahead]
+        reasons = np.select(doubts, [np.array(wrong), NONE_FITS, QUEUE, BEATS], "")
         words, halves = widths["rate" if quantity == "rate" else quantity == "ttft"]
         far = np.abs(np.log(value / measured))
         covered = {f"covered_{n}": far <= half for n, half in zip(LEVELS, halves, strict=True)}
@@ -258,11 +267,11 @@ def _answers(
 
 def _half_widths(inputs: Any, busy: Any, pool: bool) -> Mapping[Any, tuple[Any, list[Any]]]:
     """Return regimes in words with half widths at every level: of steps, first tokens, rates."""
-    place = regime(inputs, pool)
+    place, own = regime(inputs, pool), token_half_width(inputs, pool)
     words = np.array([one.words for one in REGIMES])[np.asarray(place, int)]
     routed = np.where(np.asarray(inputs.model.experts) > 0.0, "experts", "dense")
     return {
-        False: (words, [half_width(place, level) for level in LEVELS]),
+        False: (words, [own if n == LEVEL else half_width(place, n) for n in LEVELS]),
         True: ("TTFT", [first_half_width(inputs, busy, pool, n) for n in LEVELS]),
         "rate": (
             np.char.add("tokens/s, ", routed),
@@ -293,7 +302,12 @@ def scores(found: pd.DataFrame) -> list[ServerScore]:
     for key, some in known.groupby(["source", "software", "quantity"], sort=False):
         source, software, quantity = map(str, key)
         stack, _, chip = software.partition(" ")
-        place = each.index(source), newest.index(stack), chip, what.index(quantity)
+        place = (
+            each.index(source),
+            (newest.index(stack) if stack in newest else len(newest)),
+            chip,
+            what.index(quantity),
+        )
         made.append(
             (place, ServerScore(source, software, QUANTITIES[quantity][1], *_numbers(some)))
         )

@@ -169,3 +169,13 @@ def test_validate_is_of_servers(jaxroof, tmp_path, monkeypatch):
     (tmp_path / "mine.csv").write_bytes(plain)
     own = jaxroof("validate serving --source mine.csv")
     assert "jax-2026 tpu, TPOT 4 " in own.words
+    assert ("were fitted to these rows" in said.words) > ("were fitted to these rows" in own.words)
+    wrong = plain.decode().replace("0.03512", "abc").replace("qwen3-32b", "qwen3-32x", 1)
+    (tmp_path / "mine.csv").write_text(wrong, encoding="utf-8")
+    own = jaxroof("validate serving --source mine.csv")
+    assert "#tpot_s: not a number above 0, given 'abc'" in own.words
+    assert "qwen3-32x: no such architecture. Did you mean 'qwen3-32b'?" in own.words
+    (tmp_path / "mine.csv").write_text(wrong.replace("#kind", "#sort"), encoding="utf-8")
+    own = jaxroof("validate serving --source mine.csv")
+    assert own.code == 2
+    assert "mine.csv: #kind: no such column" in own.err

@@ -105,6 +105,7 @@ def _file(path: str) -> None:
     from jaxroof import catalog
     from jaxroof.catalog import lookup
     from jaxroof.catalog.needs import ALWAYS, lacking, refuse
+    from jaxroof.catalog.serving_software import serving_software
     from jaxroof.config.toml_reader import load
 
     kind = "architectures"
@@ -120,6 +121,7 @@ def _file(path: str) -> None:
     if training and set(missing) & set(ALWAYS):
         raise training  # the same list as a search's
     read: Any = {"models": lookup.model, "systems": lookup.system, "mlps": lookup.mlp}
+    read["serving_software"] = serving_software
     found = read.get(kind, lookup.architecture_with_choices)(path)  # raises for an invalid file
     shown = catalog.describe(kind, path)
     each = {"nics": float(found.nics)} if "nics_per_node" in shown else {}
@@ -140,11 +142,18 @@ def _kind_of_entry(path: str, written: Mapping[str, Any], above: tuple[str, ...]
     from jaxroof import catalog
     from jaxroof.catalog.architecture import Architecture
     from jaxroof.catalog.models import Mlp, Model
+    from jaxroof.catalog.serving_software import KIND, ServingSoftware
     from jaxroof.catalog.system import System
     from jaxroof.config.toml_reader import load
     from jaxroof.records import units
 
-    records = {"models": Model, "systems": System, "mlps": Mlp, "architectures": Architecture}
+    records: dict[str, Any] = {
+        "models": Model,
+        "systems": System,
+        "mlps": Mlp,
+        "architectures": Architecture,
+    }
+    records[KIND] = ServingSoftware
     base = written.get("base")
     if isinstance(base, str) and base.endswith(".json"):
         return "architectures"

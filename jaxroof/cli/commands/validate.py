@@ -84,6 +84,7 @@ def _print(of: Any, found: Any) -> None:
     from jaxroof.cli import deliver
     from jaxroof.validation import serving, steps
     from jaxroof.validation.rows import reasons
+    from jaxroof.validation.sources import sources
     from jaxroof.views.text import scores as views
     from jaxroof.views.text.server_scores import cover_table, servers_sentence
 
@@ -96,7 +97,8 @@ def _print(of: Any, found: Any) -> None:
         screen.print(views.scores_table(of, measured))
     if of is views.SERVERS and measured:
         screen.print(cover_table(serving.regime_scores(found)))
-        deliver.print_text(screen, views.LEGEND, FITTED)
+        known = {*found["source"]} <= {*sources("serving")}
+        deliver.print_text(screen, views.LEGEND, *[FITTED] * known)
     elif of is views.STEPS:
         deliver.print_text(screen, views.LEGEND, *views.filled_sentences(found))
     elif of is views.MEMORY:
