@@ -16,7 +16,7 @@ COMMANDS = (
     *("search", "compare", "explain", "pareto", "design", "fit", "layers", "schedule"),
     *("roofline", "collective", "budget", "serve"),
 )
-OUTPUTS = ("output", "trace", "dry_run")  # what is done with an answer
+OUTPUTS = ("output", "trace", "dry_run", "trust")  # what the caller alone says
 VALUES = (str, int, float, tuple, list)  # of an option that is given
 DAMAGED = "its arguments are damaged; expected those of jaxroof"
 
@@ -51,6 +51,9 @@ def answer_to(stored: str, output: str) -> None:
         assert all(map(_plain, asked.values()))
     except (ValueError, TypeError, LookupError, RecursionError, AssertionError):
         raise refusal("question", DAMAGED) from None
+    if ":" in str(asked.get("estimator", "")):
+        said = "of an estimator of one's own, whose code no file may name; ask it by its command"
+        raise refusal("question", said)
     given = {option: value for option, value in asked.items() if value is not None}
     here = click.get_current_context(silent=True)
     with click.Context(command, parent=here, info_name=name) as context:

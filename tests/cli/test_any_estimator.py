@@ -112,3 +112,11 @@ def test_a_limit_besides_memory_chooses_another_plan(jaxroof: Any) -> None:
     ended = jaxroof(f"compare {PAIR} --set limits.token=1ms -o pair.nc")
     assert ended.code == 0
     assert float(jr.read("pair.nc").token.max()) <= 1e-3
+
+
+def test_a_file_names_no_code_to_run(jaxroof: Any) -> None:
+    """What the user typed once a stranger's file may not: the code of a module beside it."""
+    assert jaxroof(f"pareto {ASKED} --gpus 8 -o found.nc").code == 0
+    ended = jaxroof("rerun found.nc")
+    assert ended.code == 2
+    assert "whose code no file may name" in ended.err
