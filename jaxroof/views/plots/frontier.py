@@ -29,7 +29,7 @@ BANDS = 3  # frontiers in one picture that all show their band; of more, the bes
 LOW, LEAST = 0.15, 300.0  # share of the most below which what matters lies low: a logarithmic
 # axis, that ends so many times below the most
 PLACES = tuple(np.linspace(0.02, 0.98, 49))  # along a frontier, where its name may stand
-GAPS = (11.0, 15.0, 24.0)  # points between a frontier and its name
+GAPS = (11.0, 15.0)  # points between a frontier and its name
 ROOM = 1.15
 SAMPLES = 120  # points of a frontier that words keep off
 HALO = [withStroke(linewidth=3.0, foreground="white")]
