@@ -137,10 +137,11 @@ def unknown(where: str, name: object, what: str, options: Iterable[str]) -> Inpu
     near = nearest(name, options) or nearest(name.rpartition(".")[2], options)
     if near is not None:
         return refusal(where, f"{called}: no such {what}. Did you mean {near!r}?")
-    return refusal(where, f"{called}: no such {what}; {_choice(options)}")
+    return refusal(where, f"{called}: no such {what}; {expected_one(options)}")
 
 
-def _choice(options: list[str]) -> str:
+def expected_one(options: list[str]) -> str:
+    """Return what was expected instead of a name: one of the first options."""
     if not options:
         return "there is none to choose from."
     end = ", ..." if len(options) > _LISTED else "."

@@ -32,6 +32,7 @@ LEVERS = (  # fields whose elasticities are told; those of realised, rent and pr
     *("chip_mtbf", "barrier", "restart", "repair_time", "spare_nodes", "store_rate", "pue"),
     *("busy_share", "wait_share", "tariff", "interest", "years"),
 )
+OWNED = ("price", "years", "interest", "tariff", "residual", "upkeep")  # no part of a rent
 DAY = 86400.0  # [s]
 Settings = Mapping[str, Any]
 
@@ -150,6 +151,11 @@ def _of_system(name: str, shared: Settings, own: Settings) -> dict[str, Any]:
     watts = ("chip_watts", "host_watts", "switch_watts")
     known = units(Operation)
     found: dict[str, Any] = {}
+    for given in (shared, own):
+        if "rent" in given and "price" in given:
+            raise refusal("operation.price", "given beside a rent; expected one of them")
+    other = OWNED if "rent" in own else ("rent",) if "price" in own else ()
+    shared = {key: value for key, value in shared.items() if key not in other}
     for key, value in {**shared, **own}.items():
         if key not in known and key not in watts:
             place = f"operation.{name}" if key in own else "operation"

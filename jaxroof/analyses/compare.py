@@ -21,6 +21,7 @@ from jaxroof.estimators import estimator as named
 from jaxroof.estimators import on_system
 from jaxroof.estimators.training.interval import Uncertain, chance_sooner
 from jaxroof.estimators.training.precision import BF16, MACHINE, PRECISION
+from jaxroof.estimators.whole_run.run import with_node
 from jaxroof.missing import lacking
 from jaxroof.records import last_name, leaves
 from jaxroof.settings import by_path, choices_of
@@ -205,7 +206,8 @@ def _asked(
     lacks = [last_name(number.path) for number in absent if number.path.startswith("system.")]
     if lacks:
         raise NoAnswer(f"{one.system}: lacks {', '.join(lacks)}; expected a system that has them")
-    return found
+    run = getattr(found.inputs, "operation", None) is not None
+    return found._replace(inputs=with_node(found.inputs)) if run else found
 
 
 def _system_of(of: Estimator, one: Contender, number_format: str | None, chip: Any) -> Any:

@@ -43,12 +43,11 @@ def run_budget(path: str | os.PathLike[str] | None, given: Mapping[str, Any]) ->
 def _asked(written: dict[str, Any], given: Mapping[str, Any], folder: pathlib.Path) -> xr.Dataset:
     typed("", written, KEYS, WHAT)
     told = {**written, **given}
-    told["operation"] = {**written.get("operation", {}), **given.get("operation", {})}
     for key in NEEDED:
         if key not in told:
             raise refusal(key, "missing; a budget has a model, systems, gpus and a batch")
-    shared = {k: v for k, v in told["operation"].items() if not isinstance(v, dict)}
-    own = {k: v for k, v in told["operation"].items() if isinstance(v, dict)}
+    shared, own = _operated(written.get("operation", {}), given.get("operation", {}))
+    own = {k: v for k, v in own.items() if k in told["systems"] or k not in written["systems"]}
     above: dict[str, Any] = {key: _above_zero(told, key) for key in SUCH}
     data = budget(
         model=beside(folder, told["model"]),
@@ -63,6 +62,26 @@ def _asked(written: dict[str, Any], given: Mapping[str, Any], folder: pathlib.Pa
         settings=dict(flat(told.get("set", {}))),
     )
     return data.assign_attrs({"title": told["title"]} if "title" in told else {})
+
+
+def _operated(
+    written: Mapping[str, Any], given: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """Return the fields of all systems, and of each; what is given stands in place of both.
+
+    >>> _operated({"rent": 1, "a": {"rent": 2}}, {"pue": 1.1, "a.rent": 3})
+    ({'rent': 1, 'pue': 1.1}, {'a': {'rent': 3}})
+    """
+    shared = {k: v for k, v in written.items() if not isinstance(v, dict)}
+    own = {k: {**v} for k, v in written.items() if isinstance(v, dict)}
+    for path, value in given.items():
+        name, _, field = path.rpartition(".")
+        if name:
+            own.setdefault(name, {})[field] = value
+        else:
+            shared[field] = value
+            own = {k: {f: v for f, v in table.items() if f != field} for k, table in own.items()}
+    return shared, own
 
 
 def _above_zero(told: Mapping[str, Any], key: str) -> float | None:

@@ -67,9 +67,9 @@ def test_nothing_in_time_names_what_would_be(free: Any):
     none = jr.budget(**ASKED, deadline=1.0 * DAY)
     assert int(none.best) == -1
     soonest = free.isel(choice=int(np.argmin(free.wall_days.values)))
-    near = f"{int(soonest.gpus)} {soonest.system.values} would do in"
-    assert headline(none).startswith(f"None is done in 1.00 days; {near}")
-    assert "instead of 1.00 days:" in headline(none)
+    near = f"{int(soonest.gpus)} {soonest.system.values} would be"
+    assert headline(none).startswith(f"None is done in 1 day; {near}")
+    assert "days late: " in headline(none)
 
 
 def test_the_power_of_a_site_is_a_second_limit(free: Any):
@@ -78,9 +78,9 @@ def test_the_power_of_a_site_is_a_second_limit(free: Any):
     np.testing.assert_array_equal(found.allowed, free.peak_site_watts <= most)
     assert broken(found).keys() == {"power"}
     soon = jr.budget(**ASKED, site_power=most, minimise="days")
-    assert f"would do with {_above_words(free, most)} instead of" in words(soon)
+    assert f"would need {_above_words(free, most)} instead of" in words(soon)
     both = jr.budget(**ASKED, site_power=1.0, deadline=DAY)
-    assert headline(both).startswith("None is done in 1.00 days and with 1 W; the soonest is")
+    assert headline(both).startswith("None is done in 1 day and with 1 W; the soonest is")
 
 
 def _above_words(free: Any, most: float) -> str:
@@ -92,7 +92,7 @@ def test_a_deadline_that_published_runs_miss_is_told(free: Any):
     day = float(free.wall_days[int(free.best)])
     median, slowest = (day / speed for speed in (MEDIAN, LOW))
     for most, said in (
-        (1.001 * day, f"({days(day)} days), late at the median of published runs ({days(median)}"),
+        (1.001 * day, f"speed, late at the median of published runs ({days(median)}"),
         (1.001 * median, f"late at the slowest of published runs ({days(slowest)} days)"),
     ):
         assert said in headline(jr.budget(**ASKED, deadline=most * DAY))
@@ -109,6 +109,25 @@ def test_each_number_has_the_plan_of_a_search(free: Any):
         assert float(row[name]) == pytest.approx(float(found[name]), rel=1e-12)
 
 
+def test_a_comparison_pays_the_same(free: Any):
+    data = jr.compare(
+        system=["h100-nvs8", "gb200-nvl72"], model="llama3-8b", gpus=64, global_batch=512,
+        where=ASKED["where"], settings={"operation.rent": "2.2 $/h"},
+    )  # fmt: skip
+    for name, factor in (("h100-nvs8", 1.0), ("gb200-nvl72", 3.3 / 2.2)):
+        row = free.isel(choice=int(np.flatnonzero((free.system == name) & (free.gpus == 64))[0]))
+        one = data.sel(system=name)
+        for result, scale in (("wall_days", 1.0), ("energy", 1.0), ("cost", factor)):
+            assert float(one[result]) * scale == pytest.approx(float(row[result]), rel=1e-12)
+
+
+def test_one_system_is_rented_and_another_bought():
+    asked = {**ASKED, "gpus": 64, "operation": {"price": 3e4, "tariff": 2e-8}}
+    data = jr.budget(**asked)
+    rented = jr.budget(**{**asked, "operation": {"rent": "3.3 $/h"}, "system": "gb200-nvl72"})
+    assert float(data.cost[1]) == float(rented.cost[0])
+
+
 def test_machines_of_gpus_and_of_tpus_stand_side_by_side(tmp_path: Path):
     asked: dict[str, Any] = {"model": "llama3-8b", "gpus": 64, "global_batch": 512}
     asked |= {"operation": {"rent": "2 $/h"}}
@@ -119,7 +138,7 @@ def test_machines_of_gpus_and_of_tpus_stand_side_by_side(tmp_path: Path):
             assert float(data[result][place]) == float(alone[result][0])
     said = words(data)
     assert "Plan: dp" in said
-    assert "64 tpu-v5p: " in said
+    assert "64 tpu-v5p for 64 % more money: " in said
     formats.write(data, tmp_path / "both.nc")
     assert checksums(formats.read(tmp_path / "both.nc")) == checksums(data)
 
@@ -133,6 +152,8 @@ def test_a_file_asks_the_same(tmp_path: Path):
     assert data.attrs["deadline_days"] == 300.0
     again = run_budget(path, {"gpus": [64], "deadline": "1 days"})
     assert int(again.best) == -1
+    fewer = run_budget(path, {"systems": ["h100-nvs8"], "gpus": [64], "operation": {"rent": 1e-3}})
+    assert float(fewer.cost[0]) == pytest.approx(float(data.cost[0]) * 3.6 / 2.2)
 
 
 @pytest.mark.parametrize(
@@ -141,6 +162,8 @@ def test_a_file_asks_the_same(tmp_path: Path):
         ({"operation": {}, "by_system": {}}, "operation.rent: not given of h100-nvs8"),
         ({"minimise": "money"}, "minimise: money: no such aim"),
         ({"by_system": {"gb200": {}}}, "operation: gb200: no such system of the question"),
+        ({"operation": {"rent": 2.0}, "by_system": {}}, "operation.rent: expected a finite number"),
+        ({"operation": {"rent": 1e-3, "price": 3e4}}, "operation.price: given beside a rent"),
         ({"operation": {"rents": 1.0}}, "operation.rents: no such field of Operation"),
         ({"operation": {"rent": "2 $/h", "pue": 0.5}}, "operation.pue: expected"),
         ({"gpus": [2**20]}, "no plan is legal"),

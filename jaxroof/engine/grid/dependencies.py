@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxroof.dependence import Dependent, dependence, dtypes
-from jaxroof.errors import InputError, NotGiven, refusal
+from jaxroof.errors import InputError, NotGiven, expected_one, refusal
 from jaxroof.estimator import Estimator
 from jaxroof.records import is_quantity, leaves, replace_at, with_named_absences
 from jaxroof.settings import known_paths
@@ -146,8 +146,8 @@ def check_effective(estimator: Estimator, inputs: Any, recipe: Any, paths: Colle
         if path not in read:
             record = path.rpartition(".")[0]
             near = sorted(p for p in read if p.rpartition(".")[0] == record)
-            expected = f"; expected one of {', '.join(near)}" if near else ""
             who = estimator.name or "the estimator"
+            expected = f"; {expected_one(near)}" if near else ""
             raise refusal(path, f"does not enter the estimator {who}{expected}")
 
 

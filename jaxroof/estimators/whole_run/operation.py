@@ -43,8 +43,11 @@ class Operation:
         1.0,
         zero=False,
     )
-    chip_mtbf: Number = _seconds(
-        "Time of one chip between interruptions of the job, of all causes.", 50e3 * HOUR, zero=False
+    chip_mtbf: Number = quantity(
+        "s",
+        "Time of one chip between interruptions of the job, of all causes.",
+        least=100.0 * HOUR,
+        default=50e3 * HOUR,
     )
     store_rate: Number = _speed("Rate of the store of saves, in all.", 2e11)
     barrier: Number = _seconds("What a save stops training for, beside the copy to hosts.", 5.0)
@@ -65,14 +68,22 @@ class Operation:
     pue: Number = quantity(
         "1", "Power of the site over that of its machines.", least=1.0, default=1.2
     )
-    rent: Number | None = quantity("USD/s", "Rent of one chip, power included.", default=None)
+    rent: Number | None = quantity(  # at most 360 $/h: a plain 2 was meant an hour
+        "USD/s", "Rent of one chip, power included.", most=0.1, default=None
+    )
     price: Number | None = quantity(
         "USD", "Price of one chip with its share of all else.", default=None
     )
     years: Number = quantity("year", "Years over which the price is paid back.", default=4.0)
-    interest: Number = quantity("1/year", "Interest a year on it.", zero=True, default=0.10)
+    interest: Number = quantity(
+        "1/year", "Interest a year on it.", zero=True, most=1.0, default=0.10
+    )
     tariff: Number = quantity(
-        "USD/J", "Price of energy, of machines that are owned.", zero=True, default=0.08 / KWH
+        "USD/J",
+        "Price of energy, of machines that are owned.",
+        zero=True,
+        most=1e-5,  # 36 $/kWh
+        default=0.08 / KWH,
     )
     grid: Number = quantity("kg/J", "Carbon of the grid's energy.", zero=True, default=0.435 / KWH)
 

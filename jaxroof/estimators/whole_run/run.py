@@ -3,6 +3,7 @@
 Source: docs/models/whole_run.md, sections 3 to 10.
 """
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -40,6 +41,30 @@ class Run(NamedTuple):
     parts: Mapping[str, Number]  # of a step [s]: those of BUSY and WAITING
 
 
+def with_node(inputs: Any) -> Any:
+    """Return the inputs of a step with the usual node where their machine names none.
+
+    On an axis of machines a number that one of them lacks is lost to all.
+    """
+    node = _node_gpus(inputs.operation, inputs.system)
+    machine = dataclasses.replace(inputs.system, **_node_watts(inputs.system, node))
+    operation = dataclasses.replace(inputs.operation, node_gpus=node)
+    return dataclasses.replace(inputs, operation=operation, system=machine)
+
+
+def _node_gpus(op: Operation, machine: System) -> Number:
+    return value_or(op.node_gpus, value_or(machine.host, NODE_GPUS))
+
+
+def _node_watts(machine: System, node_gpus: Number) -> dict[str, Number]:
+    """Return the watts of a node's host and switches."""
+    usual = {"host_watts": HOST_WATTS, "switch_watts": SWITCH_WATTS}
+    return {
+        name: value_or(getattr(machine, name), watts * node_gpus / NODE_GPUS)
+        for name, watts in usual.items()
+    }
+
+
 class Interrupted(NamedTuple):
     """A job's failures, saves and restarts, and a segment between two saves."""
 
@@ -64,7 +89,7 @@ def interrupted(run: Run, op: Operation, machine: System) -> Interrupted:
 
     Raises: InputError for a given interval between saves that the store does not allow.
     """
-    gpus, node_gpus = run.gpus, value_or(op.node_gpus, value_or(machine.host, NODE_GPUS))
+    gpus, node_gpus = run.gpus, _node_gpus(op, machine)
     nodes = gpus / node_gpus
     spare_nodes = value_or(op.spare_nodes, ceiling(nodes, SPARE_SHARE) + 1.0)
     rate = formulas.failure_rate(
@@ -224,10 +249,7 @@ def _energy(
     bars: Mapping[str, Number],
 ) -> dict[str, Number]:
     """Return power and energy: chips that are busy, that wait for others, and that are idle."""
-    host, switch = (
-        value_or(getattr(machine, name), usual * job.node_gpus / NODE_GPUS)
-        for name, usual in (("host_watts", HOST_WATTS), ("switch_watts", SWITCH_WATTS))
-    )
+    host, switch = _node_watts(machine, job.node_gpus).values()
 
     def site(chip: Number, nodes: Number) -> Number:
         rest = (op.fans, op.conversion, op.pue)

@@ -44,7 +44,7 @@ def picture(data: xr.Dataset) -> Figure:
     for axes, name in zip(over, names, strict=True):
         _lines(axes, data, name)
         if name in bounded:
-            _limit(axes, float(bounded[name]) / SCALES[name][0], name)
+            _limit(axes, float(bounded[name]) / _scale(data, name)[0], name)
         axes.tick_params(labelbottom=axes is over[-1])
         axes.set_xlabel("accelerators" if axes is over[-1] else "")
     if not data.allowed.values.all():
@@ -73,9 +73,15 @@ def _limit(axes: Axes, value: float, name: str) -> None:
     axes.text(1.01, value, words, va="center", transform=axes.get_yaxis_transform())
 
 
+def _scale(data: xr.Dataset, name: str) -> tuple[float, str]:
+    """Return the unit of an axis and its words; thousands of dollars below a million."""
+    small = name == "cost" and float(data.cost.max()) < SCALES["cost"][0]
+    return (1e3, "cost [thousand $]") if small else SCALES[name]
+
+
 def _lines(axes: Axes, data: xr.Dataset, name: str) -> None:
     """Draw a result over the accelerators of every system; the best is a star."""
-    scale, words = SCALES[name]
+    scale, words = _scale(data, name)
     for place, system in enumerate(dict.fromkeys(data.system.values.astype(str))):
         rows = data.isel(choice=np.flatnonzero(data.system.values == system)).sortby("gpus")
         look: dict[str, Any] = {"color": style.COLOURS[place % len(style.COLOURS)]}
@@ -83,6 +89,7 @@ def _lines(axes: Axes, data: xr.Dataset, name: str) -> None:
         if name == "wall_days":
             ends = rows.wall_days_low, rows.wall_days_high
             axes.fill_between(rows.gpus, *ends, alpha=0.15, linewidth=0.0, **look)
+            axes.vlines(rows.gpus, *ends, alpha=0.3, linewidth=3.0, **look)
         allowed = rows.isel(choice=np.flatnonzero(rows.allowed.values))
         axes.plot(rows.gpus, rows[name] / scale, "o", markerfacecolor="white", **look)
         axes.plot(allowed.gpus, allowed[name] / scale, "o", **look)
@@ -130,5 +137,6 @@ def _waterfall(axes: Axes, run: xr.Dataset) -> None:
     whole = float(run.wall_days)
     stops = whole - next((start for _, start, _, colour in bars if colour == RED), whole)
     name = f"{int(run.gpus):,} {run.system.values}"
-    axes.set_xlabel(f"days of {name}; in red the {stops:.2g} that do not train")
+    red = f"; in red the {stops:.2g} that do not train" * (stops > 0.0)
+    axes.set_xlabel(f"days of {name}{red}")
     style.grid(axes, "x")

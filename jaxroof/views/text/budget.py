@@ -15,10 +15,11 @@ from jaxroof.views.text.interval import tokens_sentence
 from jaxroof.views.text.layout import PlainTable, Shown
 from jaxroof.views.text.plan import plan_sentence, usual_words
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual
-from jaxroof.views.text.whole_run import duration, energy, money, operated, takes, watts
+from jaxroof.views.text.whole_run import duration, energy, lasts, money, operated, takes, watts
 
 SOONER = 0.9  # of the days of the best that are worth a sentence
 LESS = 0.99  # of what is minimised, for which a wider limit is worth a sentence
+WORDS = {"cost": "money", "wall_days": "days"}
 NAMES = {
     "chip_mtbf": "time between failures of a chip", "barrier": "stop at a save",
     "restart": "time of a restart", "repair_time": "time of a repair",
@@ -61,7 +62,7 @@ def decision(data: xr.Dataset) -> str:
 
 
 def _within(name: str, bound: float) -> str:
-    return f"with {watts(bound)}" if name == "power" else f"in {days(bound)} days"
+    return f"with {watts(bound)}" if name == "power" else f"in {bound:.3g} day{'s' * (bound != 1)}"
 
 
 def _lifted(data: xr.Dataset) -> list[str]:
@@ -77,18 +78,18 @@ def _lifted(data: xr.Dataset) -> list[str]:
         alone = np.isfinite(values) & which & (sum(refused.values()) == 1) & worth
         if alone.any():
             row = _row(data, int(np.argmin(np.where(alone, values, np.inf))))
-            wider, today = _above(float(row[result])), float(data.attrs[bound])
-            instead = _within(name, today).partition(" ")[2]
-            told = f"{_name(row)} would do {_within(name, wider)} instead of {instead}"
-            said.append(f"{told}: {takes(row)}.")
+            needed, most = float(row[result]), float(data.attrs[bound])
+            late = f"be {days(needed - most)} days late"
+            more = f"need {watts(_above(needed))} instead of {watts(most)}"
+            said.append(f"{_name(row)} would {more if name == 'power' else late}: {takes(row)}.")
     return said
 
 
 def _above(value: float) -> float:
     """Return a number of three digits that is no smaller.
 
-    >>> _above(30.612e6), _above(48.1)
-    (30700000.0, 48.1)
+    >>> _above(30.612e6)
+    30700000.0
     """
     step = 10.0 ** (math.floor(math.log10(value)) - 2)
     return float(f"{math.ceil(value / step - 1e-9) * step:.3g}")
@@ -107,9 +108,7 @@ def _late(data: xr.Dataset) -> str:
         if of[best] > limit:
             met = np.where(data.allowed.values & (of <= limit), _aim(data), np.inf)
             other = f", where {_name(_row(data, int(np.argmin(met))))} would be in time"
-            told = (
-                f"; in time at {at} ({days(mean[best])} days), late {words} ({days(of[best])} days)"
-            )
+            told = f"; in time at {at}, late {words} ({days(of[best])} days)"
             return told + other * bool(np.isfinite(met).any())
     return ""
 
@@ -136,13 +135,14 @@ def _besides(data: xr.Dataset) -> list[str]:
     others = np.flatnonzero(allowed.system.values != best.system.values)
     if len(others):
         row = allowed.isel(choice=int(others[np.argmin(allowed[aim].values[others])]))
-        too = " meets the deadline too" if "deadline_days" in data.attrs else ""
-        said.append(f"{_name(row)}{too}: {takes(row)}.")
+        too = " are in time too," if "deadline_days" in data.attrs else ""
+        more = _more(float(row[aim] / best[aim]), aim)
+        said.append(f"{_name(row)}{too} for {more}: {takes(row)}.")
     return [*said, *_lifted(data)]
 
 
 def _more(ratio: float, aim: str) -> str:
-    return f"{100.0 * (ratio - 1.0):.2g} % more {'money' if aim == 'cost' else aim}"
+    return f"{100.0 * (ratio - 1.0):.2g} % more {WORDS.get(aim, aim)}"
 
 
 def table(data: xr.Dataset) -> PlainTable:
@@ -151,6 +151,7 @@ def table(data: xr.Dataset) -> PlainTable:
     rows = [_row(data, place).assign(place=place) for place in range(data.sizes["choice"])]
 
     refused = broken(data)
+    power = 0 if "site_power" in data.attrs else 2
 
     def mark(row: xr.Dataset) -> str:
         place = int(row.place)
@@ -164,12 +165,14 @@ def table(data: xr.Dataset) -> PlainTable:
         Shown("system", lambda row: str(row.system.values), 0, "left"),
         Shown("gpus", lambda row: f"{int(row.gpus):,}"),
         Shown("plan", usual_words, 5, "left"),
-        Shown("step\n[s]", lambda row: f"{float(row.step_time):.4g}", 3),
+        Shown("step\n[s]", lambda row: f"{float(row.step_time):.4g}", 4),
         Shown("goodput\n%", lambda row: f"{100.0 * float(row.goodput):.1f}", 2),
-        Shown("days", lambda row: days(float(row.wall_days))),
+        Shown("days", lambda row: lasts(float(row.wall_days))),
         *of("cost", Shown("dollars", lambda row: money(float(row.cost)))),
         *of("energy", Shown("energy", lambda row: energy(float(row.energy)), 1)),
-        *of("peak_site_watts", Shown("power", lambda row: watts(float(row.peak_site_watts)), 2)),
+        *of(
+            "peak_site_watts", Shown("power", lambda row: watts(float(row.peak_site_watts)), power)
+        ),
         Shown("spares", lambda row: f"{int(row.spares):,}", 4),
         Shown("saves\nevery", lambda row: duration(float(row.save_interval)), 4),
         Shown("allowed", mark),
@@ -193,8 +196,7 @@ def _levers(data: xr.Dataset) -> str:
     most = [(name, value) for name, value in levers.items() if abs(value) >= 5e-4][:3]
     if not most:
         return ""
-    aim = {"days": "days", "cost": "cost"}.get(str(data.attrs["minimise"]))
-    what = aim or str(data.attrs["minimise"])
+    what = data.attrs["minimise"]
     told = [f"{NAMES.get(name, name)} {value:+.2g} %" for name, value in most]
     return f"What 1 % more moves the {what} by: {listing(told)}."
 

@@ -103,13 +103,14 @@ def rate_table(data: xr.Dataset) -> PlainTable:
         head = f"{run}\ntime" if run else head_of(data, name).replace(" ", "\n")
         return Shown(head, lambda row: amount(float(row[name]), unit_of(data, name)), soon)
 
+    soon = 1 if RUN in data else 4
     columns = [
         *map(_named, _kinds(data)),
         result(aim),
         *([Shown("80 % of\nruns [s]", short_interval, 2)] if timed else []),
-        *([Shown("days", lambda row: days(days_of(row)), 4)] if DAYS in data else []),
+        *([Shown("days", lambda row: days(days_of(row)), soon)] if DAYS in data else []),
         *([Shown("dollars", lambda row: money(float(row.cost)), 1)] if "cost" in whole else []),
-        *([Shown("energy", lambda row: energy(float(row.energy)), 1)] if "energy" in whole else []),
+        *([Shown("energy", lambda row: energy(float(row.energy)), 2)] if "energy" in whole else []),
         Shown("times\nbest", lambda row: f"{float(_cost(row)) / best:.2f}", 3),
         *(
             [SAMPLES, SHARE]
@@ -171,12 +172,12 @@ def compare_sentences(data: xr.Dataset) -> list[str]:
         best = data.sel(names)
         alone = int(data.feasible.size) == 1
         first = "Fastest:" if timed_of(data, objective_of(data)) else "Best:"
-        told = f", {days(days_of(best))} days" if DAYS in best else ""
+        told = f", {days(days_of(best))} days" if DAYS in best and RUN not in best else ""
         said.append(
             f"{'Best plan on' if alone else first} {', '.join(names.values())}, "
-            f"{result_words(best)}{interval_words(best)}{told}{' with its stops' * (RUN in best)}."
+            f"{result_words(best)}{interval_words(best)}{told}."
         )
-        said += _cheapest(data, best)
+        said += _whole_runs(data, best)
         second = next((kind for kind in names if kind != "system"), None)
         if second is None:
             said += _ahead(data, "", "system", float(_cost(best)))
@@ -228,15 +229,18 @@ def result_words(best: xr.Dataset) -> str:
     return f"{said} a {run}" if run else f"{words_of(best, aim)} {said}"
 
 
-def _cheapest(data: xr.Dataset, soonest: xr.Dataset) -> list[str]:
-    """Return which costs least, and what it takes; nothing without prices."""
-    if RUN not in data or "cost" not in data or not np.isfinite(data.cost.values).any():
+def _whole_runs(data: xr.Dataset, soonest: xr.Dataset) -> list[str]:
+    """Return what the run takes on the fastest, and on the cheapest where prices are known."""
+    if RUN not in data:
         return []
+    told = f"With its stops it takes {takes(soonest)}"
+    if "cost" not in data or not np.isfinite(data.cost.values).any():
+        return [f"{told}."]
     rows = [row for row in _rows(data) if np.isfinite(float(row.cost))]
     least = min(rows, key=lambda row: float(row.cost))
-    own = float(least.cost) == float(soonest.cost)
-    which = "It is the cheapest too" if own else f"Cheapest: {_name(data, least)}"
-    return [f"{which}: {takes(least)}."]
+    if float(least.cost) == float(soonest.cost):
+        return [f"{told}.", "It is the cheapest, too."]
+    return [f"{told}.", f"Cheapest: {_name(data, least)}, {takes(least)}."]
 
 
 def _fastest(data: xr.Dataset) -> dict[str, str]:

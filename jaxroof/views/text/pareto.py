@@ -257,14 +257,16 @@ def days_sentences(
     """Return the smallest machine that trains within some days, and the sizes where none does."""
     asked = f"{most_days:g} {'day' if most_days == 1 else 'days'}"
     soon = {gpus: in_time(stairs, most_days) for gpus, stairs in sizes.items()}
-    late = [f"{n:,} ({_days(sizes[n].isel(step_number=-1))} days)" for n in soon if soon[n] is None]
+    late = {n: _days(sizes[n].isel(step_number=-1)) for n in soon if soon[n] is None}
     enough = [gpus for gpus, i in soon.items() if i is not None]
     said = []
     if enough:
         row = sizes[min(enough)].isel(step_number=soon[min(enough)])
         said += [_smallest(min(enough), row, asked, capacities), run_sentence(row)]
     if late:
-        said.append(f"No memory suffices for {asked} on {listing(late)} accelerators.")
+        on, least = listing([f"{n:,}" for n in late]), listing([*late.values()])
+        told = f"No memory suffices for {asked} on {on} accelerators"
+        said.append(f"{told}: the soonest takes {least} days.")
     return said
 
 

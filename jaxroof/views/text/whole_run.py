@@ -7,6 +7,7 @@ from jaxroof.errors import listing
 from jaxroof.units import days, percent, show
 
 GWH, MILLION = 3.6e12, 1e6
+NEVER = 1e6  # days of a run that does not end
 RUN = "wall_days"  # days with stops, where an operation is given
 
 
@@ -34,18 +35,32 @@ def energy(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time in minutes, or in hours from two on.
+    """Return a time in seconds below a minute, in minutes, or in hours from two on.
 
-    >>> duration(467.0), duration(9000.0)
-    ('7.8 minutes', '2.5 hours')
+    >>> duration(1.0), duration(467.0), duration(9000.0)
+    ('1 s', '7.8 minutes', '2.5 hours')
     """
+    if seconds < 60:
+        return f"{seconds:.2g} s"
     return f"{seconds / 3600:.2g} hours" if seconds >= 7200 else f"{seconds / 60:.2g} minutes"
 
 
+def lasts(value: float) -> str:
+    """Return a cell of days with stops.
+
+    >>> lasts(48.1), lasts(3e14)
+    ('48.1', 'never ends')
+    """
+    return days(value) if value < NEVER else "never ends"
+
+
 def takes(run: xr.Dataset) -> str:
-    """Return what a run takes: days with their band, dollars and energy."""
-    low, high = (days(float(run[f"wall_days_{end}"])) for end in ("low", "high"))
-    said = [f"{days(float(run.wall_days))} days ({low} to {high} at the speed of published runs)"]
+    """Return what a run takes: days, those of the slowest published runs, dollars and energy."""
+    value, high = float(run.wall_days), float(run.wall_days_high)
+    if value > NEVER:
+        return "for ever, as failures leave no time to train"
+    slower = f" (up to {days(high)} at the speed of published runs)" * (high > 1.001 * value)
+    said = [f"{days(value)} days{slower}"]
     for name, words in (("cost", money), ("energy", energy)):
         value = float(run[name]) if name in run else np.nan
         said += [words(value)] if np.isfinite(value) else []
@@ -53,23 +68,18 @@ def takes(run: xr.Dataset) -> str:
 
 
 def operated(run: xr.Dataset) -> str:
-    """Return how a run is operated: saves, spares and the share of its time that trains."""
+    """Return how a run is operated: saves, spares, goodput, and failures without a spare."""
     good = percent(float(run.goodput), 1)
+    short = float(run.spare_short)
+    lack = f", {percent(short)} of the failures find no spare" * (short > 0.01)
     spares = int(run.spares)
     nodes = f"{spares:,} spare node{'s' * (spares != 1)}"
-    return f"save every {duration(float(run.save_interval))}, {nodes}, goodput {good}"
+    return f"save every {duration(float(run.save_interval))}, {nodes}, goodput {good}{lack}"
 
 
 def run_sentence(run: xr.Dataset) -> str:
-    """Return one sentence on a whole run, and what its spares lack; empty where none is asked."""
-    if RUN not in run:
-        return ""
-    said = f"With its stops it takes {takes(run)}: {operated(run)}."
-    if float(run.goodput) < 1e-3:
-        return f"{said} It hardly proceeds."
-    if float(run.spare_short) > 0.01:
-        return f"{said} {percent(float(run.spare_short))} of the failures find no spare."
-    return said
+    """Return one sentence on a whole run; empty where none is asked."""
+    return f"With its stops it takes {takes(run)}: {operated(run)}." if RUN in run else ""
 
 
 def reliability_sentence(run: xr.Dataset) -> str:

@@ -233,8 +233,8 @@ def test_compare_says_the_cheapest_beside_the_soonest(jaxroof: Any):
     plain = jaxroof(line).words
     assert "stops" not in plain
     said = jaxroof(f"{line} --set operation.rent='2 $/h'").words
-    assert "days with its stops." in said
-    assert "It is the cheapest too: " in said
+    assert "With its stops it takes" in said
+    assert "It is the cheapest, too." in said
     assert "dollars" in said
 
 
