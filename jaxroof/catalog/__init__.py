@@ -50,7 +50,7 @@ ALSO = {
     "chips": ["systems", "ranges", "bound", "unseen"],
     "tpus": ["systems"],
     "serving_software": [
-        *("ampere", "hopper", "blackwell", "cdna3", "cdna4", "tpu", "models"),
+        *("ampere", "hopper", "blackwell", "cdna3", "cdna4", "tpu"),
         *("weak", "weak_experts", "usual", "chips", "believed"),
     ],
     "architectures": ["family", "released", "taken", "left_out"],

@@ -4,6 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from jaxroof import catalog
+from jaxroof.catalog.serving_software import KIND, MEASURED, kind_of_chip
 from jaxroof.errors import InputError
 from jaxroof.validation.serving import (
     BEATS,
@@ -16,6 +18,7 @@ from jaxroof.validation.serving import (
 )
 from jaxroof.validation.sources import packaged, packed_bytes, sources
 
+PLACES = ("attention", "mlp")
 MEDIANS = [  # docs/models/serving.md, section 12, visible rows: n, median, p90, 0 if not printed
     ("inferencemax", "vllm-2026 hopper", "TPOT", 86, 3.8, 10),
     ("inferencemax", "vllm-2026 blackwell", "TPOT", 112, 4.3, 12),
@@ -88,6 +91,23 @@ def test_a_queue_is_not_a_time_to_the_first_token():
     said = dict(zip(answers["id"] + " " + answers["quantity"], answers["reason"], strict=True))
     assert said == {"few tpot": "", "few ttft": "", "many tpot": "", "many ttft": QUEUE}
     assert [f"covered_{level}" in answers for level in LEVELS] == [True] * len(LEVELS)
+
+
+def test_the_catalogue_says_which_formats_and_experts_were_measured():
+    formats, models = {}, {}
+    for name in sources("serving"):
+        frame = packaged("serving", name)
+        places = ["software", "system", "model", *(f"precision.{of}_format" for of in PLACES)]
+        for software, system, model, *pair in frame[places].itertuples(index=False):
+            key = software, kind_of_chip(system)
+            formats.setdefault(key, set()).add(":".join(dict.fromkeys(pair)))
+            models.setdefault(key, set()).update({model} & {*MEASURED})
+    for software in catalog.names(KIND):
+        written = catalog.describe(KIND, software)
+        for kind in [one for one in written if (software, one) in formats]:
+            assert {*written[kind]["formats"]} == formats.pop((software, kind))
+            assert {*written[kind].get("models", ())} == models[software, kind], (software, kind)
+    assert not formats
 
 
 def test_what_travels_is_small_and_known():
