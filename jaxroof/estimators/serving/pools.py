@@ -94,7 +94,7 @@ def prefill(inputs: ServingInputs, recipe: Recipe, *, prompt: Step) -> PrefillRe
     ttft = first + found.service + found.wait + found.transfer
     results: dict[str, Any] = {
         **costs(inputs, split, split.accelerators / found.rate, found.rate, memory),
-        **{f"part_{name}": each * value for name, value in prompt._asdict().items()},
+        **{f"part_{name}": each * value for name, value in prompt.parts._asdict().items()},
         **between("ttft", ttft, first_half_width(inputs, plan.share, pool=True)),
         "part_idle": each * one * (1.0 / plan.share - 1.0),
         "regime": regime(inputs, pool=True),
@@ -124,7 +124,7 @@ def decode(inputs: ServingInputs, recipe: Recipe, *, decode: Step) -> DecodeRepo
     each = split.accelerators / (rate * one)
     results: dict[str, Any] = {
         **costs(inputs, split, split.accelerators / rate, rate, memory),
-        **{f"part_{name}": each * value for name, value in decode._asdict().items()},
+        **{f"part_{name}": each * value for name, value in decode.parts._asdict().items()},
         **decoding(inputs, split, tpot, rate),
         **between("tpot", tpot, token_half_width(inputs, pool=True)),
         "part_idle": 0.0 * rate,

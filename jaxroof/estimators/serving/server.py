@@ -16,7 +16,7 @@ from jaxroof.estimators.serving.memory import (
     server_memory,
 )
 from jaxroof.estimators.serving.report import ServingReport
-from jaxroof.estimators.serving.step import Degrees, Step, degrees
+from jaxroof.estimators.serving.step import Degrees, Parts, Step, degrees
 from jaxroof.estimators.training.recipe import Recipe
 from jaxroof.formulas.arithmetic import ceiling, exp, expm1, larger, log, loop, where
 from jaxroof.records import Number, value_or
@@ -160,7 +160,7 @@ def serve(
     own, stay = each * found.chunks - ride, each * drafted(work) - ride
     parts = {
         f"part_{name}": stay * p + ride * b + own * a
-        for name, p, b, a in zip(Step._fields, decode, both, prompt, strict=True)
+        for name, p, b, a in zip(Parts._fields, decode.parts, both.parts, prompt.parts, strict=True)
     }
     results: dict[str, Any] = {
         **costs(inputs, split, count / found.rate, found.rate, memory),

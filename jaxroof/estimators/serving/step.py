@@ -56,7 +56,7 @@ class Machine(NamedTuple):
     mlp_width: Number  # [B]
 
 
-class Step(NamedTuple):
+class Parts(NamedTuple):
     """The seconds of one step, part by part."""
 
     attention: Number
@@ -72,10 +72,12 @@ class Step(NamedTuple):
     pipeline: Number
     host: Number
 
-    @property
-    def total(self) -> Number:
-        """Return the seconds of the step."""
-        return sum(self[1:], self[0])
+
+class Step(NamedTuple):
+    """The seconds of one step: its parts, and their sum, which is all that a search reads."""
+
+    parts: Parts
+    total: Number
 
 
 def _chosen(place: Number, values: Sequence[Number]) -> Number:
@@ -221,7 +223,9 @@ def step(inputs: ServingInputs, recipe: Recipe, split: Degrees, load: Load) -> S
     computed = sum(device.values())
     late = smooth_larger(computed, model.layers * software.host_layer) - computed
     host = stages * software.host_step + software.request * load.batch / data
-    return Step(**device, pipeline=_sent(model, chip, software, split, tokens), host=late + host)
+    sent = _sent(model, chip, software, split, tokens)
+    parts = Parts(**device, pipeline=sent, host=late + host)
+    return Step(parts, sum(parts[1:], parts[0]))
 
 
 def _scores(

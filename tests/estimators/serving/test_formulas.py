@@ -35,7 +35,7 @@ def test_golden_steps():
         found = steps.step(asked, recipe, split, load)
         total = column(some, "out_step")
         np.testing.assert_allclose(found.total, total, rtol=1e-12)
-        for name, value in found._asdict().items():
+        for name, value in found.parts._asdict().items():
             off = np.abs(value - column(some, f"out_{name}"))
             assert (off <= 1e-12 * total).all(), name
 

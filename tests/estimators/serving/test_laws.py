@@ -289,7 +289,7 @@ def test_the_fullest_stage_sets_the_pace():
     found = steps.decode(asked, recipe, **split._asdict(), batch=asked.plan.batch)
     layers = asked.software.layer * 61.0 + asked.software.latent_layer * 61.0
     layers = layers + asked.software.expert_layer * 58.0
-    assert float(found.launch) == pytest.approx(float(layers) * 64.0 / 61.0)
+    assert float(found.parts.launch) == pytest.approx(float(layers) * 64.0 / 61.0)
 
 
 def test_eight_bits_hold_twice_the_sequences():
