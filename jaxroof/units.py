@@ -278,9 +278,11 @@ def seconds(value: float) -> str:
 def amount(value: float, unit: str) -> str:
     """Return a result with four digits and its unit.
 
-    >>> amount(5.29144, "day"), amount(3.83512, "s")
-    ('5.291 days', '3.835 s')
+    >>> amount(5.29144, "day"), amount(3.83512, "s"), amount(62_561_100.0, "USD")
+    ('5.291 days', '3.835 s', '$62.56 million')
     """
+    if unit == "USD":
+        return f"${value / 1e6:.4g} million" if abs(value) >= 1e6 else f"${value:,.0f}"
     if unit == "day":
         return f"{value:.4g} days"
     return seconds(value) if unit == "s" else size(value, unit)

@@ -106,6 +106,10 @@ OPTIONS = {
         "--sequence", metavar="N", type=types.COUNT,
         help="Tokens of one sequence.  [default: as the model was trained]",
     ),
+    "tokens": click.option(
+        "--tokens", metavar="N", type=types.TOKENS,
+        help="Of the whole training: 15T.  [default: as the model was trained]",
+    ),
     "where": click.option(
         "--where", default="", metavar="RULES", help="Constraints: 'tp<=8,pp=4'."
     ),

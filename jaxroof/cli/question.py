@@ -71,6 +71,14 @@ def check_fields(of: Estimator, given: Mapping[str, Any]) -> None:
             raise refusal(options[field], f"not of the estimator {of.name}; expected it left out")
 
 
+def whole_run(of: Estimator, tokens: float | None) -> dict[str, Any]:
+    """Return the settings that ask for a whole training of so many tokens."""
+    if tokens is None:
+        return {}
+    run = {"operation": Operation()} if "operation" in known_paths(of.inputs) else {}
+    return {"training_tokens": tokens, **run}
+
+
 def machine(of: Estimator, name: str | None, number_format: str | None) -> Any:
     """Return a system by its name; with a number format, as one that has the peak of it."""
     if number_format is None or name is None:
@@ -112,10 +120,7 @@ class PlansQuestion:
         chosen = settings_of(
             self.sets, sequence=self.sequence, margin=self.margin, split=self.split
         )
-        if self.tokens is not None:
-            chosen.setdefault("training_tokens", self.tokens)
-            if "operation" in known_paths(self.of.inputs):  # then the whole run is asked too
-                chosen.setdefault("operation", Operation())
+        chosen = {**whole_run(self.of, self.tokens), **chosen}
         for name in {*self.of.plan_fields, *self.of.short_names} & {*chosen}:
             raise refusal("--set", f"{name}: a field of the plan; constrain it with --where")
         return {**{name: value for name, value in given.items() if value is not None}, **chosen}

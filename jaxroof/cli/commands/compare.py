@@ -43,7 +43,7 @@ Examples:
     "--gpus", metavar="N[,N...]", type=types.COUNTS,
     help="Accelerators, of systems without their own.", **types.LIST,
 )  # fmt: skip
-@shared("estimator", "batch", "sequence", "where", "margin", "set", "output")
+@shared("estimator", "batch", "sequence", "tokens", "where", "margin", "set", "output")
 @shared("json", "quiet", "verbose", "format", "split")
 def command(
     estimator: str,
@@ -55,20 +55,22 @@ def command(
     output: str | None,
     number_format: str | None,
     split: str | None,
+    tokens: float | None,
     **options: Any,
 ) -> int:
     """Print the best plan of each system and split side by side, and why they differ."""
     from jaxroof.analyses.compare import NoStepTime, compare
     from jaxroof.cli import deliver
     from jaxroof.cli.progress import progress_bar
-    from jaxroof.cli.question import check_fields, searched
+    from jaxroof.cli.question import check_fields, searched, whole_run
     from jaxroof.errors import InputError
     from jaxroof.views.text.compare import without_sentences
 
     deliver.check_output(output)
     of = searched(estimator)
-    check_fields(of, {"global_batch": batch, "sequence": options["sequence"]})
-    settings = settings_of(**options)
+    sizes = {"sequence": options["sequence"], "training_tokens": tokens}
+    check_fields(of, {"global_batch": batch, **sizes})
+    settings = {**whole_run(of, tokens), **settings_of(**options)}
     named = settings.pop("split", split)
     several = "," in str(settings.get("dispatcher", ""))
     dispatchers = settings.pop("dispatcher").split(",") if several else ()

@@ -27,7 +27,7 @@ Examples:
     "--gpus", required=True, cls=FieldOption, metavar="N", type=types.COUNT,
     help="Accelerators to split over.",
 )  # fmt: skip
-@shared("batch", "sequence", "set", "where")
+@shared("batch", "sequence", "tokens", "set", "where")
 @click.option(
     "--span", default="16", show_default=True, metavar="X", type=types.SPAN,
     help="Parameters are moved from 1/X to X times today's.",

@@ -31,7 +31,7 @@ Examples:
 @click.option(
     "--against", metavar="RESULT", help="Set it against this result instead of the memory."
 )
-@shared("gpus", "batch", "sequence", "where", "margin", "set", "output", "json")
+@shared("gpus", "batch", "sequence", "tokens", "where", "margin", "set", "output", "json")
 @shared("quiet", "verbose", "format", "split")
 def command(
     days: float | None, gain: float, against: str | None, output: str | None, **options: Any

@@ -4,7 +4,6 @@ from typing import Any
 
 import click
 
-from jaxroof.cli import types
 from jaxroof.cli.options import Command, shared
 from jaxroof.errors import InputError, errors_in, refusal, unknown
 
@@ -45,10 +44,7 @@ gives its inputs.
     "--as", "launch", metavar="NAME",
     help="Print the best plan as options of megatron, nemo, torchtitan or deepspeed.",
 )  # fmt: skip
-@click.option(
-    "--tokens", metavar="N", type=types.TOKENS,
-    help="Of the whole training: 15T.  [default: as the model was trained]",
-)  # fmt: skip
+@shared("tokens")
 @click.option(
     "--objective",
     metavar="NAME",

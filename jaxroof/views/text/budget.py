@@ -15,7 +15,16 @@ from jaxroof.views.text.interval import tokens_sentence
 from jaxroof.views.text.layout import PlainTable, Shown
 from jaxroof.views.text.plan import plan_sentence, usual_words
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual
-from jaxroof.views.text.whole_run import duration, energy, lasts, money, operated, takes, watts
+from jaxroof.views.text.whole_run import (
+    carbon,
+    duration,
+    energy,
+    lasts,
+    money,
+    operated,
+    takes,
+    watts,
+)
 
 SOONER = 0.9  # of the days of the best that are worth a sentence
 LESS = 0.99  # of what is minimised, for which a wider limit is worth a sentence
@@ -142,7 +151,8 @@ def _besides(data: xr.Dataset) -> list[str]:
 
 
 def _more(ratio: float, aim: str) -> str:
-    return f"{100.0 * (ratio - 1.0):.2g} % more {WORDS.get(aim, aim)}"
+    more = 100.0 * (ratio - 1.0)
+    return f"{more:{',.0f' if more >= 10.0 else '.2g'}} % more {WORDS.get(aim, aim)}"
 
 
 def table(data: xr.Dataset) -> PlainTable:
@@ -151,7 +161,7 @@ def table(data: xr.Dataset) -> PlainTable:
     rows = [_row(data, place).assign(place=place) for place in range(data.sizes["choice"])]
 
     refused = broken(data)
-    power = 0 if "site_power" in data.attrs else 2
+    power, green = 0 if "site_power" in data.attrs else 2, data.attrs["minimise"] == "carbon"
 
     def mark(row: xr.Dataset) -> str:
         place = int(row.place)
@@ -170,6 +180,7 @@ def table(data: xr.Dataset) -> PlainTable:
         Shown("days", lambda row: lasts(float(row.wall_days))),
         *of("cost", Shown("dollars", lambda row: money(float(row.cost)))),
         *of("energy", Shown("energy", lambda row: energy(float(row.energy)), 1)),
+        *of("carbon", Shown("carbon", lambda row: carbon(float(row.carbon)))) * green,
         *of(
             "peak_site_watts", Shown("power", lambda row: watts(float(row.peak_site_watts)), power)
         ),

@@ -34,6 +34,15 @@ def energy(value: float) -> str:
     return f"{value / GWH:.3g} GWh" if value >= GWH else f"{1e3 * value / GWH:.3g} MWh"
 
 
+def carbon(value: float) -> str:
+    """Return kilograms of carbon dioxide in tonnes.
+
+    >>> carbon(252_800.0)
+    '253 t CO2'
+    """
+    return f"{value / 1e3:,.3g} t CO2" if np.isfinite(value) else "-"
+
+
 def duration(seconds: float) -> str:
     """Return a time in seconds below a minute, in minutes, or in hours from two on.
 
@@ -61,7 +70,9 @@ def takes(run: xr.Dataset) -> str:
         return "for ever, as failures leave no time to train"
     slower = f" (up to {days(high)} at the speed of published runs)" * (high > 1.001 * value)
     said = [f"{days(value)} days{slower}"]
-    for name, words in (("cost", money), ("energy", energy)):
+    shown = {"cost": money, "energy": energy}
+    shown |= {"carbon": carbon} if run.attrs.get("minimise") == "carbon" else {}
+    for name, words in shown.items():
         value = float(run[name]) if name in run else np.nan
         said += [words(value)] if np.isfinite(value) else []
     return ", ".join(said)
