@@ -193,6 +193,45 @@ def taken(group: RowGroup, here: np.ndarray) -> RowGroup:
 # ---- Answers to rows: what step times and memory have in common ----------------------------------
 
 
+class Score(NamedTuple):
+    """Errors over the rows of one source and two kinds of its own, in per cent."""
+
+    source: str
+    chip: str  # or software and chip
+    regime: str  # or quantity
+    rows: int
+    median: float  # of the absolute errors
+    mean: float
+    p90: float
+    bias: float  # median of the signed errors
+    covered: float  # rows whose 80 % interval holds what was measured
+    covered_50: float | None = None  # the same of other intervals, where there are such
+    covered_90: float | None = None
+
+
+def scored(found: pd.DataFrame, names: Sequence[str]) -> list[Score]:
+    """Return the errors of rows that were compared, by three of their columns."""
+    known = found.dropna(subset="error")
+    return [score(key, some) for key, some in known.groupby([*names], sort=False)]
+
+
+def score(key: Any, some: pd.DataFrame) -> Score:
+    """Return the errors of some rows below three names."""
+    errors = 100.0 * some["error"].to_numpy()
+    sizes = np.abs(errors)
+    numbers = (np.median(sizes), np.mean(sizes), np.quantile(sizes, 0.9), np.median(errors))
+    held = {n: 100.0 * float(some[n].mean()) for n in Score._fields[-3:] if n in some}
+    return Score(*map(str, key), len(some), *map(float, numbers), **held)
+
+
+def by_regime(found: pd.DataFrame, order: Iterable[str]) -> list[Score]:
+    """Return the errors by regime over all sources, in an order, and over all rows."""
+    known = found.dropna(subset="error")
+    some = {name: known[known["regime"] == name] for name in order}
+    some = {name: rows for name, rows in some.items() if len(rows)} | {"all": known}
+    return [score(("all", "", name), rows) for name, rows in some.items() if len(rows)]
+
+
 class Reason(NamedTuple):
     """Rows that were not answered for the same reason."""
 

@@ -7,12 +7,11 @@ Source: docs/models/serving.md, section 12.
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from jaxroof import catalog
 from jaxroof.catalog.serving_software import (
     kind_of_chip,
     serving_name,
@@ -34,10 +33,10 @@ from jaxroof.estimators.serving.interval import (
 from jaxroof.estimators.serving.server import QUEUED, closed_loop
 from jaxroof.formulas.arithmetic import smaller
 from jaxroof.records import replace_at
-from jaxroof.validation.rows import FROM, furthest, rows_of, table_of
+from jaxroof.validation.rows import FROM, Score, by_regime, furthest, rows_of, scored, table_of
 from jaxroof.validation.sources import packaged, sources
 
-LEVELS = (50, 80, 90)
+COVERED = {50: "covered_50", LEVEL: "covered", 90: "covered_90"}  # columns by level
 SHARED = ("system", "software")  # columns that are names: constants of a software are of a chip
 KINDS = {  # what the batch of a row is
     "closed": "users of a closed loop",
@@ -63,35 +62,10 @@ WITHOUT = {  # a machine at its data sheet's rates, without any latency
     "tile": 1e-9,
 }
 AS_GIVEN = ("closed", "batch")  # kinds whose batch ran, whatever the memory of an engine is thought
+POINTS, ALIKE = "inferencemax", 0.15  # source; relative difference of lengths drawn from a range
 BEATS = "faster than the data sheet lets it be: not believed"
 NONE_FITS = "not one sequence fits"
 QUEUE = f"busy with prompts for more than {100 * MOST_BUSY:.0f} % of the time: measures its queue"
-
-
-class ServerScore(NamedTuple):
-    """Errors over the rows of one source, software and quantity, in per cent."""
-
-    source: str
-    software: str  # and the kind of chip
-    quantity: str
-    rows: int
-    median: float  # of the absolute errors
-    mean: float
-    p90: float
-    bias: float  # median of the signed errors
-    covered: float  # rows whose 80 % interval holds what was measured
-
-
-class CoverScore(NamedTuple):
-    """Errors and coverage over the rows of one regime, in per cent."""
-
-    regime: str
-    rows: int
-    median: float
-    p90: float
-    covered_50: float
-    covered_80: float
-    covered_90: float
 
 
 # ---- What a row measures -------------------------------------------------------------------------
@@ -258,10 +232,12 @@ def _answers(
         reasons = np.select(doubts, [np.array(wrong), NONE_FITS, QUEUE, BEATS], "")
         words, halves = widths["rate" if quantity == "rate" else quantity == "ttft"]
         far = np.abs(np.log(value / measured))
-        covered = {f"covered_{n}": far <= half for n, half in zip(LEVELS, halves, strict=True)}
+        covered = {n: far <= half for n, half in zip(COVERED.values(), halves, strict=True)}
+        half = halves[[*COVERED].index(LEVEL)]
         one = about.assign(quantity=quantity, measured=measured, predicted=value, **covered)
-        one = one.assign(regime=words, reason=reasons, half=halves[LEVELS.index(LEVEL)])
-        one["error"] = np.where(reasons == "", value / measured - 1.0, np.nan)
+        one = one.assign(regime=words, low=value * np.exp(-half), high=value * np.exp(half))
+        error = np.where(reasons == "", value / measured - 1.0, np.nan)
+        one = one.assign(error=error, reason=reasons)
         yield one.iloc[here]
 
 
@@ -271,11 +247,11 @@ def _half_widths(inputs: Any, busy: Any, pool: bool) -> Mapping[Any, tuple[Any, 
     words = np.array([one.words for one in REGIMES])[np.asarray(place, int)]
     routed = np.where(np.asarray(inputs.model.experts) > 0.0, "experts", "dense")
     return {
-        False: (words, [own if n == LEVEL else half_width(place, n) for n in LEVELS]),
-        True: ("TTFT", [first_half_width(inputs, busy, pool, n) for n in LEVELS]),
+        False: (words, [own if n == LEVEL else half_width(place, n) for n in COVERED]),
+        True: ("TTFT", [first_half_width(inputs, busy, pool, n) for n in COVERED]),
         "rate": (
             np.char.add("tokens/s, ", routed),
-            [rate_half_width(inputs, level) for level in LEVELS],
+            [rate_half_width(inputs, level) for level in COVERED],
         ),
     }
 
@@ -293,49 +269,17 @@ def packaged_answers(source: str | None = None) -> pd.DataFrame:
     return server_answers(pd.concat(frames, ignore_index=True).fillna(""))
 
 
-def scores(found: pd.DataFrame) -> list[ServerScore]:
+def scores(found: pd.DataFrame) -> list[Score]:
     """Return the errors by source, software with kind of chip, and quantity."""
-    known = found.dropna(subset="error")
-    newest, what = catalog.names("serving_software"), [*QUANTITIES]
-    each = [*known["source"].unique()]
-    made = []
-    for key, some in known.groupby(["source", "software", "quantity"], sort=False):
-        source, software, quantity = map(str, key)
-        stack, _, chip = software.partition(" ")
-        place = (
-            each.index(source),
-            (newest.index(stack) if stack in newest else len(newest)),
-            chip,
-            what.index(quantity),
-        )
-        made.append(
-            (place, ServerScore(source, software, QUANTITIES[quantity][1], *_numbers(some)))
-        )
-    return [score for _, score in sorted(made)]
+    words = {name: said for name, (_, said) in QUANTITIES.items()}
+    names = ("source", "software", "quantity")
+    each = found.replace({"quantity": words}).groupby("source", sort=False)
+    return [one for _, some in each for one in scored(some.sort_values([*names]), names)]
 
 
-def _numbers(some: pd.DataFrame) -> tuple[int, float, float, float, float, float]:
-    errors = 100.0 * some["error"].to_numpy()
-    sizes = np.abs(errors)
-    numbers = (np.median(sizes), np.mean(sizes), np.quantile(sizes, 0.9), np.median(errors))
-    median, mean, p90, bias = map(float, numbers)
-    return len(some), median, mean, p90, bias, 100.0 * float(some["covered_80"].mean())
-
-
-def regime_scores(found: pd.DataFrame) -> list[CoverScore]:
+def regime_scores(found: pd.DataFrame) -> list[Score]:
     """Return errors and coverage by regime over all sources, and over all rows."""
-    known = found.dropna(subset="error")
-    made = [(name, some) for name, some in known.groupby("regime", sort=False)]
-    every = [*sorted(made, key=lambda one: -len(one[1])), ("all", known)]
-    return [
-        CoverScore(
-            str(name),
-            len(some),
-            *(float(np.quantile(100.0 * np.abs(some["error"]), q)) for q in (0.5, 0.9)),
-            *(100.0 * float(some[f"covered_{level}"].mean()) for level in LEVELS),
-        )
-        for name, some in every
-    ]
+    return by_regime(found, found.dropna(subset="error")["regime"].value_counts().index)
 
 
 def worst(found: pd.DataFrame, most: int = 5) -> pd.DataFrame:
@@ -343,3 +287,32 @@ def worst(found: pd.DataFrame, most: int = 5) -> pd.DataFrame:
     known = found.dropna(subset="error")
     known = known.assign(group=known["model"] + known["software"] + known["quantity"])
     return furthest(known, np.abs(np.log1p(known["error"])), most)
+
+
+def measured_points(
+    model: str, system: str, software: str, formats: str, prompt: float, output: float
+) -> np.ndarray:
+    """Return measured servers of a model, chip, software, precision and lengths, [row, (x, y)].
+
+    x = 1 / tpot, y = users output / ((ttft + (output - 1) tpot) accelerators)
+
+    Arguments: ``formats`` of weights as an answer names them, attention before MLPs.
+
+    >>> len(measured_points("gpt-oss-120b", "h100-nvs8", "vllm-2026", "bf16:mxfp4-16", 1024, 1024))
+    30
+    """
+    rows = packaged("serving", POINTS)
+    attention, _, mlp = formats.partition(":")
+    asked = {"#kind": "closed", "model": model, "system": system, "software": software}
+    asked |= {"precision.attention_format": attention, "precision.mlp_format": mlp or attention}
+    held = np.all([rows[name] == value for name, value in asked.items()], axis=0)
+    some = rows[held & (rows["system.hbm_capacity"] == "")]
+    names = ("prompt", "output", "batch", "tp", "dp", "#tpot_s", "#ttft_s")
+    number = {name: pd.to_numeric(some[name], errors="coerce").to_numpy(float) for name in names}
+    near = np.abs(number["prompt"] / prompt - 1.0) <= ALIKE
+    near &= np.abs(number["output"] / output - 1.0) <= ALIKE
+    number = {name: values[near] for name, values in number.items()}
+    latency = number["#ttft_s"] + (number["output"] - 1.0) * number["#tpot_s"]
+    rate = number["batch"] * number["output"] / latency / (number["tp"] * number["dp"])
+    points = np.stack([1.0 / number["#tpot_s"], rate], axis=-1)
+    return points[np.isfinite(points).all(axis=-1)]

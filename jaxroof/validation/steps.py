@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,7 +11,16 @@ from jaxroof.errors import InputError
 from jaxroof.estimators.tpu_training.report import TpuReport
 from jaxroof.estimators.training.interval import REGIMES, of_own_runs
 from jaxroof.estimators.training.report import TrainingReport
-from jaxroof.validation.rows import MEASURED_STEP, Rows, about, furthest, measured
+from jaxroof.validation.rows import (
+    MEASURED_STEP,
+    Rows,
+    Score,
+    about,
+    by_regime,
+    furthest,
+    measured,
+    scored,
+)
 from jaxroof.validation.sources import packaged_rows
 
 PARTS = tuple(  # of the step time, under any software
@@ -26,20 +34,6 @@ PARTS = tuple(  # of the step time, under any software
 TIMES = {"time": "step_time", "low": "step_time_low", "high": "step_time_high"}
 OWN = ", own runs"  # of a regime, where the chip was calibrated on them
 SMALL = 0.005  # share below which a part is not worth a word
-
-
-class StepScore(NamedTuple):
-    """Errors over the rows of one source, chip and regime, in per cent."""
-
-    source: str
-    chip: str
-    regime: str
-    rows: int
-    median: float  # of the absolute errors
-    mean: float
-    p90: float
-    bias: float  # median of the signed errors
-    covered: float  # rows whose 80 % interval holds the measured time
 
 
 def step_answers(rows: Rows) -> pd.DataFrame:
@@ -87,39 +81,23 @@ def packaged_answers(source: str | None = None) -> pd.DataFrame:
     return step_answers(packaged_rows("steps", source))
 
 
-def scores(found: pd.DataFrame) -> list[StepScore]:
+def scores(found: pd.DataFrame) -> list[Score]:
     """Return the errors by source, chip and regime, in the order of the rows.
 
     >>> [one.rows for one in scores(packaged_answers("mt_nlg_a100"))]
     [3]
     """
-    known = found.dropna(subset="error")
-    groups = known.groupby(["source", "chip", "regime"], sort=False)
-    return [_score(key, some) for key, some in groups]
+    return scored(found, ("source", "chip", "regime"))
 
 
-def regime_scores(found: pd.DataFrame) -> list[StepScore]:
+def regime_scores(found: pd.DataFrame) -> list[Score]:
     """Return the errors by regime over all sources, and over all rows.
 
     >>> [one.regime for one in regime_scores(packaged_answers("mt_nlg_a100"))]
     ['not calibrated', 'all']
     """
-    known = found.dropna(subset="error")
     words = [one.words for one in REGIMES]
-    by_regime = dict(list(known.groupby("regime")))
-    order = [name for name in (*words, *(one + OWN for one in words)) if name in by_regime]
-    made = [_score(("all", "", name), by_regime[name]) for name in order]
-    return [*made, _score(("all", "", "all"), known)] if made else []
-
-
-def _score(key: Any, some: pd.DataFrame) -> StepScore:
-    errors = 100.0 * some["error"].to_numpy()
-    sizes = np.abs(errors)
-    numbers = (np.median(sizes), np.mean(sizes), np.quantile(sizes, 0.9), np.median(errors))
-    median, mean, p90, bias = map(float, numbers)
-    covered = 100.0 * float(some["covered"].mean())
-    source, chip, name = key
-    return StepScore(source, chip, name, len(some), median, mean, p90, bias, covered)
+    return by_regime(found, (*words, *(one + OWN for one in words)))
 
 
 def worst(found: pd.DataFrame, most: int = 5) -> pd.DataFrame:

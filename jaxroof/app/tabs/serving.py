@@ -20,7 +20,7 @@ from jaxroof.app.state import State
 from jaxroof.app.tabs import Shown, View
 from jaxroof.app.tabs.share import OWN, copied
 from jaxroof.errors import InputError
-from jaxroof.validation.server_points import measured_points
+from jaxroof.validation.serving import measured_points
 from jaxroof.views.answers import answer
 from jaxroof.views.plots import style
 from jaxroof.views.text.frontier import CASE, Frontier, frontiers, middle_speed

@@ -82,27 +82,24 @@ def command(what: str, memory: bool, source: str | None, output: str | None) -> 
 def _print(of: Any, found: Any) -> None:
     """Print the scores of rows, what they do not say, and the worst of them."""
     from jaxroof.cli import deliver
-    from jaxroof.validation import serving, steps
     from jaxroof.validation.rows import reasons
     from jaxroof.validation.sources import sources
     from jaxroof.views.text import scores as views
-    from jaxroof.views.text.server_scores import cover_table, servers_sentence
 
     screen, measured = deliver.console(), of.of.scores(found)
+    regimes = of.of.regime_scores(found) if measured and of is not views.MEMORY else []
     if of is views.SERVERS and measured:
-        deliver.print_text(screen, servers_sentence(serving.regime_scores(found)))
-    if of is views.STEPS:
-        measured += steps.regime_scores(found)
-    if measured:
-        screen.print(views.scores_table(of, measured))
-    if of is views.SERVERS and measured:
-        screen.print(cover_table(serving.regime_scores(found)))
-        known = {*found["source"]} <= {*sources("serving")}
-        deliver.print_text(screen, views.LEGEND, *[FITTED] * known)
+        deliver.print_text(screen, views.servers_sentence(regimes[-1]))
+    for some in [measured + regimes] if of is views.STEPS else [measured, regimes]:
+        if some:
+            screen.print(views.scores_table(of, some))
+    if of is views.MEMORY:
+        deliver.print_text(screen, *views.first_run_sentences(found), *views.fill_sentences(found))
     elif of is views.STEPS:
         deliver.print_text(screen, views.LEGEND, *views.filled_sentences(found))
-    elif of is views.MEMORY:
-        deliver.print_text(screen, *views.first_run_sentences(found), *views.fill_sentences(found))
+    elif measured:
+        known = {*found["source"]} <= {*sources("serving")}
+        deliver.print_text(screen, views.LEGEND, *[FITTED] * known)
     deliver.print_text(screen, *views.reason_lines(reasons(found)))
     if measured:
         deliver.print_text(screen, *views.worst_lines(of, of.of.worst(found)))

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter
 
-from jaxroof.validation.server_points import measured_points
+from jaxroof.validation.serving import measured_points
 from jaxroof.views.plots import labels, style
 from jaxroof.views.plots import select as choose
 from jaxroof.views.text.frontier import (

@@ -3,12 +3,13 @@
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from jaxroof.estimators.serving import interval as of_servers
 from jaxroof.estimators.tpu_training.report import TpuReport
 from jaxroof.estimators.training.interval import LEVELS, REGIMES, WITHIN_SOURCE, WORDS
 from jaxroof.estimators.training.report import TrainingReport
@@ -17,17 +18,10 @@ from jaxroof.units import percent, seconds, size
 from jaxroof.validation import memory, serving, steps
 from jaxroof.validation.memory import THREE, largest_terms, predicted
 from jaxroof.validation.rows import NOTES, Reason, reasons
+from jaxroof.validation.runs import node_answers, packaged_runs, run_scores
 from jaxroof.validation.sources import NOTHING, Source, sources
 from jaxroof.validation.steps import PARTS, largest_parts
 from jaxroof.views.text.layout import NARROW, PlainTable, Shown
-from jaxroof.views.text.public_runs import markdown, run_parts
-from jaxroof.views.text.server_scores import (
-    COVER_HEADS,
-    cover_cells,
-    server_row,
-    server_words,
-    widths_of_servers,
-)
 
 DENSE = "dense"  # with which regimes of dense models begin
 LEGEND = (
@@ -41,7 +35,7 @@ LABELS = {
 }
 LONGEST = 34  # characters of a name
 FITS = {True: "yes", False: "no", None: ""}
-GB = 1e9
+GB, KW = 1e9, 1e3
 Row = dict[str, Any]  # a row of a CSV: None is an empty cell
 
 
@@ -58,8 +52,13 @@ MEMORY = Kind("memory", ("kind", "number"), ("n", "mean", "median", "p90", "max"
 STEPS = Kind(
     "step time", ("chip", "regime"), ("n", "median", "mean", "p90", "bias", "covered"), steps
 )
-
-SERVERS = Kind("servers", ("software", "quantity"), STEPS.heads, serving)
+SERVERS = Kind(
+    "servers",
+    ("software", "quantity"),
+    ("n", "median", "mean", "p90", "bias", "50 %", "80 %", "90 %"),
+    serving,
+)
+OPTIONAL = {"mean": 2, "50 %": 1, "90 %": 1}  # columns that a narrow page does without
 
 
 def scores_table(kind: Kind, found: Sequence[Any]) -> PlainTable:
@@ -67,7 +66,7 @@ def scores_table(kind: Kind, found: Sequence[Any]) -> PlainTable:
     table = PlainTable(f"error of predicted {kind.words} against measured rows [%]")
     table.add_column(f"source; {', '.join(kind.names)}", no_wrap=True)
     for head in kind.heads:
-        table.add_numbers(head, optional=int(head == "mean" and kind is not MEMORY))
+        table.add_numbers(head, optional=0 if kind is MEMORY else OPTIONAL.get(head, 0))
     before = ""
     for score in found:
         if score.source != before:
@@ -83,7 +82,9 @@ def score_cells(kind: Kind, score: Any) -> list[str]:
     rows, *errors = score[3:]
     if kind is MEMORY:
         return [str(rows), *map(_digits, errors)]
-    return [str(rows), *(f"{e:.1f}" for e in errors[:3]), f"{score.bias:+.1f}", f"{errors[-1]:.0f}"]
+    covered = (score.covered_50, score.covered, score.covered_90)
+    held = [f"{one:.0f}" for one in covered if one is not None]
+    return [str(rows), *(f"{e:.1f}" for e in errors[:3]), f"{score.bias:+.1f}", *held]
 
 
 def _digits(value: float) -> str:
@@ -109,6 +110,14 @@ def first_run_sentences(found: pd.DataFrame) -> Iterator[str]:
     for source, kinds in by_source.items():
         about = f"{source}, the first run of each configuration and accelerator alone"
         yield f"{about}: {'; '.join(kinds)}."
+
+
+def servers_sentence(every: Any) -> str:
+    """Return how far all predictions lie from what was measured."""
+    return (
+        f"Half of {every.rows:,} predictions lie within {every.median:.1f} % of what was measured, "
+        f"nine in ten within {every.p90:.0f} %."
+    )
 
 
 def filled_sentences(found: pd.DataFrame) -> Iterator[str]:
@@ -145,7 +154,11 @@ def _worst(kind: Kind, found: pd.DataFrame) -> Iterator[list[str]]:
     for _, one in found.iterrows():
         names = [one["source"], one["id"]]
         if kind is SERVERS:
-            yield [*names, *server_words(one)]
+            rate, words = one["quantity"] == "rate", serving.QUANTITIES[one["quantity"]][1]
+            pair = [one[n] for n in ("measured", "predicted")]
+            pair = [f"{value:,.0f}/s" if rate else seconds(value) for value in pair]
+            error = f"{100.0 * one['error']:+.1f}"
+            yield [*names, words, error, *pair, f"{one['model']}, {one['software']}"]
             continue
         if kind is STEPS:
             pair = [seconds(one["measured"]), seconds(one["time"])]
@@ -216,7 +229,11 @@ def rows_of(kind: Kind, found: pd.DataFrame) -> Iterator[Row]:
     for _, one in found.iterrows():
         names = {"source": one["source"], "row_id": one["id"]}
         if kind is SERVERS:
-            yield names | server_row(one)
+            told = {n: one[n] for n in ("measured", "predicted", "low", "high")}
+            told |= {"error_percent": 100.0 * one["error"]}
+            told = {n: None if np.isnan(value) else value for n, value in told.items()}
+            words = {n: one[n] for n in ("model", "software", "quantity", "regime")}
+            yield {**names, **words, **told, "reason": one["reason"]}
             continue
         if kind is STEPS:
             time = None if np.isnan(one["measured"]) or one["reason"] else one["measured"]
@@ -279,11 +296,17 @@ def _text(name: str, value: Any) -> str:
 def scores_json(kind: Kind, found: pd.DataFrame) -> str:
     """Return scores, reasons and the rows that are furthest off as one JSON object; errors in %."""
     plain = {
-        "scores": [one._asdict() for one in kind.of.scores(found)],
+        "scores": [_named(kind, one) for one in kind.of.scores(found)],
         "not_answered": [one._asdict() for one in reasons(found)],
         "worst": list(rows_of(kind, kind.of.worst(found))),
     }
     return json.dumps(plain, indent=2, allow_nan=False, ensure_ascii=False)
+
+
+def _named(kind: Kind, score: Any) -> Row:
+    """Return a score by names, those of its kind first."""
+    numbers = {n: v for n, v in [*score._asdict().items()][3:] if v is not None}
+    return {**dict(zip(("source", *kind.names), score[:3], strict=True)), **numbers}
 
 
 # ---- What a page of the documentation shows -----------------------------------------------------
@@ -312,21 +335,28 @@ def page_parts(kind: Kind, found: pd.DataFrame) -> Mapping[str, Iterable[str]]:
     """Return the tables and sentences of a page, by name."""
 
     def scored(names: Sequence[str], some: Iterable[Any]) -> Iterator[str]:
-        rows = ([*(getattr(s, n) for n in names), *score_cells(kind, s)] for s in some)
+        first = 3 - len(names)
+        rows = ([*s[first:3], *score_cells(kind, s)] for s in some)
         return markdown((*names, *kind.heads), rows)
 
+    why = ([one.rows, one.source, one.reason] for one in reasons(found))
     if kind is SERVERS:
-        return _server_parts(found, scored)
+        return {
+            "servers": scored(("source", *kind.names), serving.scores(found)),
+            "servers_regimes": scored(("regime",), serving.regime_scores(found)),
+            "servers_reasons": markdown(("rows", "source", "reason"), why),
+            "servers_widths": markdown(
+                ("regime", *(f"h {at} %" for at in LEVELS)), _widths_of_servers()
+            ),
+            "servers_sources": _sources(sources("serving")),
+        }
     each = sources("steps" if kind is STEPS else "memory")
     heads = ("source", "row", "number", "error", "measured", "predicted", "largest")
     worst = _worst(kind, kind.of.worst(found, 12 if kind is STEPS else 10))
     parts: dict[str, Iterable[str]] = {
         "scores": scored(("source", *kind.names), kind.of.scores(found)),
         "worst": markdown(heads, worst),
-        "reasons": markdown(
-            ("rows", "source", "reason"),
-            ([one.rows, one.source, one.reason] for one in reasons(found)),
-        ),
+        "reasons": markdown(("rows", "source", "reason"), why),
     }
     if kind is MEMORY:
         parts["fills"] = [*fill_sentences(found), "", *first_run_sentences(found)]
@@ -349,21 +379,63 @@ def page_parts(kind: Kind, found: pd.DataFrame) -> Mapping[str, Iterable[str]]:
     }
 
 
-def _server_parts(found: pd.DataFrame, scored: Callable[..., Iterator[str]]) -> dict[str, Any]:
-    """Return the tables of servers of a page, by name."""
-    covered = (cover_cells(one) for one in serving.regime_scores(found))
-    why = ([one.rows, one.source, one.reason] for one in reasons(found))
-    return {
-        "servers": scored(("source", *SERVERS.names), serving.scores(found)),
-        "servers_regimes": markdown(COVER_HEADS, covered),
-        "servers_reasons": markdown(("rows", "source", "reason"), why),
-        "servers_widths": markdown(
-            ("regime", *(f"h {at} %" for at in LEVELS)), widths_of_servers()
-        ),
-        "servers_sources": _sources(sources("serving")),
-    }
+def _widths_of_servers() -> Iterator[list[Any]]:
+    yield from ([one.words, *one.half_widths] for one in of_servers.REGIMES)
+    for routed, words in ((False, "dense"), (True, "experts")):
+        yield [f"tokens/s, {words}", *of_servers.RATE[routed]]
+    yield ["TTFT", *of_servers.TTFT]
 
 
 def _sources(each: Mapping[str, Source]) -> Iterator[str]:
     rows = ([n, f"{s.title}: {s.where}", s.fitted, s.noise or "not known"] for n, s in each.items())
     return markdown(("source", "what and where", "fitted to it", "noise"), rows)
+
+
+def markdown(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
+    """Yield the lines of a table of a page.
+
+    >>> list(markdown(("a", "b"), [(1, 2)]))
+    ['| a | b |', '| --- | --- |', '| 1 | 2 |']
+    """
+    for cells in (heads, ["---"] * len(heads), *rows):
+        yield f"| {' | '.join(map(str, cells))} |"
+
+
+def run_parts() -> Mapping[str, Iterable[str]]:
+    """Return the tables of public runs and of nodes, by name."""
+    runs, nodes = packaged_runs(), node_answers()
+    runs_by_row: Any = runs.itertuples()
+    nodes_by_row: Any = nodes.itertuples()
+    scores = [
+        (s.rows, s.n, f"{s.median:.2f}", f"{s.low:.2f} to {s.high:.2f}") for s in run_scores(runs)
+    ]
+    each = [
+        (
+            r.family,
+            r.name,
+            r.kind,
+            r.plan,
+            f"{r.published:,.0f}",
+            _cell(r.hours, ",.0f"),
+            _cell(r.ratio, ".2f"),
+        )
+        for r in runs_by_row
+    ]
+    watts = [
+        (n.machine, n.benchmark, n.nodes, f"{100 * n.busy:.0f}", f"{n.measured / KW:.2f}",
+         f"{n.predicted / KW:.2f}", f"{100 * n.error:+.1f}", f"{100 * n.all_busy:+.1f}")
+        for n in nodes_by_row
+    ]  # fmt: skip
+    medians = [f"{100 * nodes[name].abs().median():.1f} %" for name in ("error", "all_busy")]
+    said = f"Median of the absolute errors: {medians[0]}; {medians[1]} if every chip were busy."
+    heads = ("machine", "benchmark", "nodes", "busy [%]", "measured [kW]", "predicted [kW]")
+    return {
+        "run_scores": markdown(("runs", "n", "median", "p10 to p90"), scores),
+        "runs": markdown(("family", "run", "kind", "plan", "published [h]", "predicted [h]",
+                          "predicted / published"), each),
+        "nodes": [*markdown((*heads, "error [%]", "all busy [%]"), watts), "", said],
+    }  # fmt: skip
+
+
+def _cell(value: float, digits: str) -> str:
+    return "-" if np.isnan(value) else f"{value:{digits}}"
