@@ -297,7 +297,7 @@ def _dispatcher(state: State) -> Control:
     help = "Who exchanges tokens between experts."
     if state.dispatcher:
         help = f"{catalog.describe('dispatchers', state.dispatcher)['title']}."
-    options = [("", "DeepEP or HybridEP (usual)"), *catalog.names("dispatchers")]
+    options: list[Option] = [("", "DeepEP or HybridEP (usual)"), *catalog.names("dispatchers")]
     return _select(state, "dispatcher", "Dispatcher of experts", options, help=help)
 
 

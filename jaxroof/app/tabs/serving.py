@@ -153,10 +153,13 @@ def _frontiers() -> tuple[Any, Any]:
         made.x_range.end = ROOM * float(data.interactivity.max())
         made.y_range.end = ROOM * float(data.output_rate.max())
         asked = lengths(json.loads(data.attrs["inputs"]))
-        names = ("model", "system", "software", "precision")
-        each = zip(every, style.COLOURS, strict=False)
-        points = [(measured_points(*map(one.about.get, names), *asked), c) for one, c in each]
-        runs.data = columns(RUN, [(x, y, colour) for found, colour in points for x, y in found])
+        points = []
+        for one, colour in zip(every, style.COLOURS, strict=False):
+            of = (one.about[name] for name in ("model", "system", "software", "precision"))
+            model, system, software, precision = of
+            found = measured_points(model, system, software, precision, *asked)
+            points += [(x, y, colour) for x, y in found.tolist()]
+        runs.data = columns(RUN, points)
         grid = np.linspace(1.0, made.x_range.end, POINTS)
         band.data = columns(EDGES, [*zip(grid, *band_of(every[0], grid), strict=True)])
 
