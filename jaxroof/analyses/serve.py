@@ -16,7 +16,12 @@ import xarray as xr
 from jaxroof.analyses.legal_plans import told
 from jaxroof.catalog.architecture import Architecture
 from jaxroof.catalog.lookup import architecture
-from jaxroof.catalog.serving_software import ServingSoftware, serving_name, weak_points
+from jaxroof.catalog.serving_software import (
+    ServingSoftware,
+    measured_ways,
+    serving_name,
+    weak_points,
+)
 from jaxroof.engine.grid.question import ask
 from jaxroof.engine.search.none_legal import NoLegalPlan, none_legal
 from jaxroof.engine.search.one_machine import OneMachine, Whole, as_variables, one_machine
@@ -109,9 +114,10 @@ def said_of(given: Settings) -> dict[str, str]:
     asked = {name: name in given for name in ("software", "precision", "cache")}
     found["usual"] = json.dumps([name for name, told in asked.items() if not told])
     if isinstance(software, ServingSoftware):
-        return {**found, "software": "own", "weak": "[]"}
+        return {**found, "software": "own", "weak": "[]", "measured": "{}"}
     weak = weak_points(software, system, float(_architecture(model).experts) > 0.0)
     name = str(serving_name(software, system))
+    found["measured"] = json.dumps(measured_ways(software, system))
     return {**found, "software": name, "weak": json.dumps([*weak])}
 
 
@@ -186,10 +192,26 @@ def _aggregated(machine: OneMachine, users: float | None, top: int, own: str | N
     if users is not None and machine.held[order[0]]:
         whole |= _with_users(machine, int(order[0]), users)
     data = told(machine, _of_each_split(machine, order)[:top], own)
-    whole |= {**limits(machine), **_load(machine)}
+    whole |= {**limits(machine), **_load(machine), **_without_data(machine, order)}
     return data.assign(as_variables(whole)).assign_attrs(
         limits_relaxed=json.dumps(relaxed(machine))
     )
+
+
+def _without_data(machine: OneMachine, order: np.ndarray) -> Whole:
+    """Return the best plan without data-parallel attention, if no server with it was measured."""
+    ranks = machine.at(order, ("data",))["data"]
+    alone = order[ranks == 1]
+    software = machine.question.inputs.software
+    held = len(alone) and machine.held[alone[0]]
+    if ranks[0] == 1 or not held or software.data_measured or not software.calibrated:
+        return {}
+    rate = float(machine.columns(["output_rate"])["output_rate"][alone[0]])
+    plan = json.dumps(machine.plan(int(alone[0])))
+    return {
+        "one_rank_rate": (rate, "token/s", "The best of an accelerator on one attention rank"),
+        "one_rank_plan": (plan, "1", "Its plan"),
+    }
 
 
 def _with_users(machine: OneMachine, place: int, users: float) -> Whole:

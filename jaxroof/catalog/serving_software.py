@@ -101,6 +101,9 @@ class ServingSoftware:
         "1", "Models with experts that did: a bit each, in the order of MEASURED.",
         whole=True, zero=True, default=0.0,
     )  # fmt: skip
+    data_measured: Number = _share(
+        "Whether servers with data-parallel attention did.", 0.0, zero=True
+    )
     own_dense: Number = quantity(
         "1", "Half width at 80 % that one's own runs of dense models support; 0 without.",
         zero=True, default=0.0,
@@ -208,3 +211,14 @@ def weak_points(name: str | os.PathLike[str] | None, system: Any, experts: bool)
         return
     every: Mapping[str, Any] = {**written, **inner}
     yield from (every[key] for key in ("weak", *["weak_experts"] * experts) if key in every)
+
+
+def measured_ways(name: str | os.PathLike[str] | None, system: Any) -> dict[str, Any]:
+    """Return how a software was measured on the chip of a system; empty if it was not.
+
+    >>> measured_ways("vllm-2026", "b200-180-sxm")
+    {'formats': ['bf16:mxfp4-8'], 'data': False}
+    """
+    inner = catalog.describe(KIND, serving_name(name, system)).get(kind_of_chip(system) or "", {})
+    found = inner.get("formats")
+    return {"formats": found, "data": "data_measured" in inner} if found else {}

@@ -32,7 +32,7 @@ DENSE, SAME, OTHER, POOL, DENSE_START, EXPERTS_START, ROUGH = map(float, range(l
 REGIMES = (  # of a step, tpot and latency: whole families of model and chip left out of the fit
     Regime("dense", (0.08, 0.17, 0.24, 0.36)),
     Regime("experts, the same model measured", (0.09, 0.19, 0.32, 0.73)),
-    Regime("experts, another model", (0.22, 0.44, 0.54, 0.62)),
+    Regime("experts, model or plan not measured", (0.22, 0.44, 0.54, 0.62)),
     # set on the hidden rows, so that their coverage is no test
     Regime("disaggregated decode pool", (0.18, 0.36, 0.56, 0.72)),
     Regime("dense, not calibrated", (0.13, 0.24, 0.34, 0.48)),
@@ -73,11 +73,14 @@ def measured_model(model: Architecture, software: ServingSoftware) -> Any:
 def regime(inputs: ServingInputs, pool: bool = False) -> Number:
     """Return the place in ``REGIMES`` of a server, or of a decode pool.
 
-    A pool is known no better than a server on the same software.
+    A pool is known no better than a server on the same software, a server with data-parallel
+    attention no better than another model where no such server was measured.
     """
     model, software = inputs.model, inputs.software
     routed = model.experts > 0.0
-    known = where(measured_model(model, software) > 0.5, SAME, OTHER)
+    ranks = 1.0 if pool or inputs.plan is None else inputs.plan.data
+    seen = (software.data_measured > 0.5) | (ranks < 1.5)
+    known = where((measured_model(model, software) > 0.5) & seen, SAME, OTHER)
     found = where(routed, known, DENSE)
     start = where(routed, EXPERTS_START, DENSE_START)
     found = where(software.rough > 0.5, ROUGH, where(software.calibrated > 0.5, found, start))

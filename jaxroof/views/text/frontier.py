@@ -15,6 +15,7 @@ from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual
 from jaxroof.views.text.serve import (
     dollars,
     has_rent,
+    not_measured,
     plan_words,
     rate_interval,
     shown_fields,
@@ -85,7 +86,7 @@ def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
     named = [name for name in shown_fields(data) if name not in ("batch", "chunk")]
     said = glossary(data, named).removesuffix(".")
     yield from usual(f"{said}; tokens/s that a user sees are 1/TPOT.")
-    yield from usual(software_sentence(every))
+    yield from usual(software_sentence(every), never_sentence(data, every))
     without = json.loads(data.attrs["without"])
     yield from usual(*(f"{name}: {why}." for name, why in without.items()))
 
@@ -99,6 +100,18 @@ def software_sentence(every: Sequence[Frontier]) -> str:
     if len(names) == 1:
         return f"Software {next(iter(names))}."
     return f"Software: {'; '.join(f'{w} ({listing(some)})' for w, some in names.items())}."
+
+
+def never_sentence(data: xr.Dataset, every: Sequence[Frontier]) -> str:
+    """Return what of the plans at the speed asked for was never measured."""
+    never: dict[str, None] = {}
+    speed = middle_speed(data, every)
+    for one in every:
+        found = one.at(speed)
+        if found is not None:
+            ranks = 1.0 if one.about["prefill"] else float(found["data"])
+            never |= dict.fromkeys(not_measured(one.about, one.about["precision"], ranks))
+    return f"What-if, never measured: {listing([*never])}." if never else ""
 
 
 def title_of(data: xr.Dataset) -> str:

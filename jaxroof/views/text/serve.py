@@ -164,6 +164,12 @@ def plan_words(plan: xr.Dataset) -> str:
     return fields_words(plan, {n: v for n, v in numbers.items() if v or n not in ALWAYS})
 
 
+def plan_at(data: xr.Dataset, fields: Mapping[str, int]) -> xr.Dataset:
+    """Return the best row of an answer with the fields of another plan."""
+    row = data.isel(plan=0)
+    return row.assign({n: row[n].copy(data=v) for n, v in fields.items() if n in row})
+
+
 def plans_table(data: xr.Dataset) -> PlainTable:
     """Return one row a plan: its fields, rates, latencies and memory."""
     number, rows = numbered(data)
@@ -236,7 +242,7 @@ def load_sentence(data: xr.Dataset) -> str:
         return ""
     asked, most, gpus = (float(v) for v in (data.load_asked, data.most_load, data.attrs["gpus"]))
     fewest = json.loads(str(data.fewest_plan.values))
-    few = data.isel(plan=0).assign({n: data[n][0].copy(data=v) for n, v in fewest.items()})
+    few = plan_at(data, fewest)
     need = f"{float(data.fewest):,.0f}"
     if float(data.fewest) > gpus:
         most_words = f"{gpus:,.0f} carry at most {most:.3g} requests/s within the limits"
@@ -290,7 +296,7 @@ def own_sentence(data: xr.Dataset) -> str:
         return f"Yours is not allowed: {why}." if why else ""
     aim, best = objective_of(data), data.isel(plan=0)
     fields = json.loads(str(data.own_plan.values))
-    row = best.assign({n: best[n].copy(data=v) for n, v in fields.items() if n in best})
+    row = plan_at(data, fields)
     said = f"Yours, {plan_words(row)}"
     own, first = float(data.own), float(best[aim])
     worse = (
@@ -362,8 +368,7 @@ def whole_sentence(data: xr.Dataset) -> str:
     said, taken = [], 0.0
     for name in POOLS:
         fields = json.loads(str(data[f"pools_{name}_plan"].values))
-        row = pool_of(data, name).isel(plan=0)
-        row = row.assign({n: row[n].copy(data=v) for n, v in fields.items()})
+        row = plan_at(pool_of(data, name), fields)
         count = int(data[f"pools_{name}"])
         taken += count * math.prod(fields[name] for name in DEGREES)
         said.append(f"{count} x {name} {plan_words(row)}")
@@ -432,7 +437,22 @@ def asked_sentences(data: xr.Dataset) -> Iterator[str]:
     names = {"drafts": "workload", "hit": "workload", "overlap": "software", "forward": "software"}
     given = {name: float(asked[f"{head}.{name}"]) for name, head in names.items()}
     never = [*reasons_outside(pipeline=whole, **given)]
+    ranks = float(data["data"][0]) if "data" in data else 1.0
+    never += not_measured(data.attrs, formats_in_words(asked), ranks)
     if never:
         yield f"What-if: nobody's measurements were compared with {listing(never)}."
+    if "one_rank_plan" in data:
+        one = plan_words(plan_at(data, json.loads(str(data.one_rank_plan.values))))
+        rate = f"{float(data.one_rank_rate):,.0f} tokens/s a GPU"
+        yield f"Without data-parallel attention the best is {one}: {rate}."
     if weak := json.loads(data.attrs["weak"]):
         yield f"Rough: {'; '.join(weak)}."
+
+
+def not_measured(about: Mapping[str, str], formats: str, ranks: float) -> Iterator[str]:
+    """Yield which ways of serving a software was not measured in, though others were."""
+    seen = json.loads(about["measured"])
+    if seen and ranks > 1.0 and not seen["data"]:
+        yield f"data-parallel attention of {about['software']}"
+    if seen and "fp4" in formats and formats not in seen["formats"]:
+        yield f"weights in {formats} of {about['software']}"

@@ -8,7 +8,7 @@ import pytest
 from jaxroof.catalog.lookup import architecture, device
 from jaxroof.catalog.serving_software import serving_software
 from jaxroof.estimators.serving import interval
-from jaxroof.estimators.serving.inputs import ServingInputs
+from jaxroof.estimators.serving.inputs import ServingInputs, ServingPlan
 
 ROWS = [  # model, system, software, word of the regime, half widths at 80 %: tpot, ttft, rate
     ("llama3-70b", "h100-nvs8", "vllm-2026", "dense", 0.17, 0.65, 0.27),
@@ -52,6 +52,13 @@ def test_pools_and_queues_are_known_less():
     assert float(interval.first_half_width(inputs, 0.5, pool=True)) == 1.3
     other = asked("mixtral-8x7b", "h100-nvs8", "vllm-2026")
     assert interval.WORDS[int(interval.regime(other, pool=True))] == "experts_not_measured"
+
+
+def test_data_parallel_attention_that_nobody_measured_is_known_less():
+    for software, half in (("vllm-2026", 0.44), ("trtllm-2025", 0.19)):
+        inputs = asked("gpt-oss-120b", "b200-180-sxm", software)
+        ranks = dataclasses.replace(inputs, plan=ServingPlan(data=np.array([1.0, 2.0])))
+        assert interval.token_half_width(ranks).tolist() == [0.19, half]
 
 
 def test_own_runs_go_before():
