@@ -283,8 +283,10 @@ def amount(value: float, unit: str) -> str:
     """
     if unit == "USD":
         return f"${value / 1e6:.4g} million" if abs(value) >= 1e6 else f"${value:,.0f}"
+    if unit == "J" and abs(value) >= 3.6e9:
+        return f"{value / 3.6e9:,.4g} MWh"
     if unit == "day":
-        return f"{value:.4g} days"
+        return f"{value:,.4g} days"
     return seconds(value) if unit == "s" else size(value, unit)
 
 

@@ -94,9 +94,10 @@ def _is_step(data: xr.Dataset) -> bool:
 def _merits(data: xr.Dataset) -> list[str]:
     """Return the results that are shown: what was asked for leads."""
     asked = str(data.attrs.get("objective", ""))
+    first = [asked] * (asked in data)
     if _is_step(data):
-        return [*HEADS]
-    return [*dict.fromkeys([*[asked] * (asked in data), *headlines(data)])]
+        return [*first * (asked not in {*HEADS, need_of(data)}), *HEADS]
+    return [*dict.fromkeys([*first, *headlines(data)])]
 
 
 # ---- Tables -------------------------------------------------------------------------------------

@@ -158,8 +158,8 @@ def missed_words(data: xr.Dataset, limit: float) -> dict[str, str]:
 
 def result_words(row: xr.Dataset, name: str, value: float) -> str:
     """Return a result of a plan with its unit, and of what it is where the unit does not say it."""
-    said = per_run(row, name, value)
-    return said if timed_of(row, name) else f"{words_of(row, name)} {said}"
+    said, words = per_run(row, name, value), words_of(row, name)
+    return said if timed_of(row, name) or said.endswith(words) else f"{words} {said}"
 
 
 def behind(value: float, best: float, data: xr.Dataset, aim: str) -> str:
