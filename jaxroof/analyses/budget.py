@@ -18,6 +18,7 @@ from jaxroof.estimators.training.step import training
 from jaxroof.estimators.whole_run.operation import Operation
 from jaxroof.estimators.whole_run.run import plain_restart
 from jaxroof.records import units
+from jaxroof.units import parse
 
 AIMS = {"cost": "cost", "days": "wall_days", "energy": "energy", "carbon": "carbon"}
 ENERGY = ("energy", "carbon")  # aims that need the watts of a chip
@@ -43,9 +44,9 @@ def budget(
     system: str | Sequence[str],
     gpus: int | Sequence[int],
     global_batch: Any,
-    deadline: float | None = None,
+    deadline: float | str | None = None,
     minimise: str = "cost",
-    site_power: float | None = None,
+    site_power: float | str | None = None,
     operation: Settings | None = None,
     by_system: Mapping[str, Settings] | None = None,
     tokens: Any = None,
@@ -67,6 +68,8 @@ def budget(
     """
     if minimise not in AIMS:
         raise unknown("minimise", minimise, "aim", AIMS)
+    deadline = None if deadline is None else parse(deadline, "s", "deadline")
+    site_power = None if site_power is None else parse(site_power, "W", "site_power")
     systems = [system] if isinstance(system, str) else list(dict.fromkeys(system))
     sizes = [gpus] if isinstance(gpus, int) else list(dict.fromkeys(gpus))
     _check(systems, sizes, deadline, by_system or {})
@@ -113,7 +116,7 @@ def budget(
     attrs |= {"roles_of": json.dumps(roles)} if len({*roles.values()}) > 1 else {}
     attrs |= {} if known else {"tokens": "unknown"}
     attrs |= {} if deadline is None else {"deadline_days": deadline / DAY}
-    attrs |= {} if site_power is None else {"site_power": float(site_power)}
+    attrs |= {} if site_power is None else {"site_power": site_power}
     data = _chosen(data.assign_attrs(attrs))
     if int(data.best) >= 0:
         best = data.isel(choice=int(data.best))

@@ -169,6 +169,7 @@ def test_a_file_asks_the_same(tmp_path: Path):
         ({"gpus": [2**20]}, "no plan is legal"),
         ({"operation": {"rent": 1e-3, "power_limit": 0.8}}, "operation.rate_at_limit: missing"),
         ({"model": "glm-4.6", "deadline": 1e6}, "tokens: not known of glm-4.6"),
+        ({"site_power": "many"}, "site_power: not a finite number, given 'many'"),
         ({"deadline": 80.0}, "deadline: 80 s; expected an hour at least"),
         (
             {"system": "h20-nvs8", "minimise": "energy", "by_system": {}},

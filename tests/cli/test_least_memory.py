@@ -123,7 +123,7 @@ def test_tables_fit_80_columns() -> None:
 
 WRONG = [
     (f"{SEARCH} --gpus 8 --split summa", "split: no such field of"),
-    (f"{SEARCH} --gpus 8 --objective regime",
+    (f"{SEARCH} --gpus 8".replace("device", "regime"),
      "regime: no such objective of training; expected one of"),
     (f"{SEARCH} --gpus 8 --set rc=1", "rc: a field of the plan; constrain it"),
     (f"{SEARCH} --gpus 8 --set recompute=full", "recompute: a field of the plan; constrain it"),
