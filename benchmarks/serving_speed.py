@@ -30,7 +30,6 @@ from jaxroof.engine.search.candidates import list_plans
 from jaxroof.engine.search.driver import best_plans
 from jaxroof.engine.search.problem import SearchProblem, check_search
 from jaxroof.estimators.serving.inputs import ServingInputs, ServingPlan
-from jaxroof.estimators.serving.server import time_alone
 from jaxroof.estimators.serving.serving import serving
 from jaxroof.records import leaves, replace_at, with_named_absences
 
@@ -126,7 +125,9 @@ def timed(work: Callable[[], Any]) -> tuple[float, float, Any]:
 def times(inputs: ServingInputs) -> np.ndarray:
     """Return the accelerator-seconds of plans x machines, every part at every pair."""
     parts = serving.evaluate_parts(inputs, serving.recipe)
-    return np.asarray(time_alone(with_named_absences(inputs), serving.recipe, **parts))
+    return np.asarray(
+        serving.result("accelerator_time", with_named_absences(inputs), serving.recipe, parts)
+    )
 
 
 def at(inputs: ServingInputs, values: Any) -> ServingInputs:

@@ -3,7 +3,7 @@
 Source: docs/models/serving.md, sections 2, 6, 7 and 8.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 from jaxroof.catalog.architecture import Architecture
 from jaxroof.catalog.serving_software import ServingSoftware
@@ -48,6 +48,11 @@ class Split:
         "whole experts",
     )
 
+    @property
+    def accelerators(self) -> Number:
+        """Return the accelerators of a replica, n = t D p."""
+        return self.tensor * self.data * self.pipeline
+
 
 @record
 class ServingPlan(Split):
@@ -78,6 +83,7 @@ class DecodePlan(Split):
     """A replica that decodes alone."""
 
     batch: Number = _batch("Sequences that a replica decodes at once.")
+    chunk: ClassVar[float] = 0.0  # of prompts
 
 
 @record
@@ -99,6 +105,16 @@ class Workload:
     variation: Number = quantity(
         "1", "Spread of arrivals: 1 by chance, 0 evenly paced.", zero=True, default=1.0
     )
+
+    @property
+    def new(self) -> Number:
+        """Return the tokens of a prompt that the prefix cache lacks, nu = (1 - h) I."""
+        return (1.0 - self.hit) * self.prompt
+
+    @property
+    def slowed(self) -> Number:
+        """Return the time of a decode step with its drafts over one without, 1 + g draft_share."""
+        return 1.0 + self.drafts * self.draft_share
 
 
 @record

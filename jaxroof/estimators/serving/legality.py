@@ -146,8 +146,7 @@ _HANDED_OVER = Rule(
     f"a pool that hands caches over: {NO_SLOW}",
     "The bandwidth over which caches are handed over is known.",
 )
-RULES: tuple[Rule, ...] = (*_ANY, _SLOW, _BATCH)  # of an aggregated server
-DECODE_RULES: tuple[Rule, ...] = RULES
+RULES: tuple[Rule, ...] = (*_ANY, _SLOW, _BATCH)  # of a server that decodes
 PREFILL_RULES: tuple[Rule, ...] = (*_ANY, _HANDED_OVER)
 
 

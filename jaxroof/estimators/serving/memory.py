@@ -3,12 +3,12 @@
 Source: docs/models/serving.md, sections 5 and 7; letters as there.
 """
 
-from typing import NamedTuple
+from typing import Any
 
-from jaxroof.estimators.serving.inputs import ServingInputs
+from jaxroof.estimators.serving.inputs import ServingInputs, Split
 from jaxroof.estimators.serving.legality import memory_limit
 from jaxroof.estimators.serving.model_numbers import Numbers, held, numbers
-from jaxroof.estimators.serving.step import Degrees, machine
+from jaxroof.estimators.serving.step import machine
 from jaxroof.estimators.training.recipe import Recipe
 from jaxroof.formulas.arithmetic import ceiling, larger, smaller, where
 from jaxroof.records import Number
@@ -16,21 +16,7 @@ from jaxroof.records import Number
 LOGITS = 8.0  # [B] of a logit, twice in 32 bits
 
 
-class Memory(NamedTuple):
-    """Bytes of the fullest accelerator."""
-
-    weights: Number
-    sequence: Number  # of one sequence of an attention rank
-    sequences: Number
-    working: Number
-
-    @property
-    def need(self) -> Number:
-        """Return the bytes in all."""
-        return self.weights + self.sequences + self.working
-
-
-def _weights(inputs: ServingInputs, model: Numbers, split: Degrees) -> Number:
+def _weights(inputs: ServingInputs, model: Numbers, split: Split) -> Number:
     """Return the bytes of weights.
 
     ceil(L / p) / L (L P_a s_a / t + (L_d P_m + L_e P_s) s_m / t + L_e E P_e s_m / (t D))
@@ -47,53 +33,57 @@ def _weights(inputs: ServingInputs, model: Numbers, split: Degrees) -> Number:
 
 
 def cache_bytes(
-    inputs: ServingInputs, model: Numbers, split: Degrees, tokens: Number, layers: Number
+    inputs: ServingInputs, model: Numbers, split: Split, tokens: Number, layers: Number
 ) -> Number:
     """Return the bytes of a sequence's cache: layers held(x) w cache_width / min(t, kappa')."""
     shards = smaller(split.tensor, model.cache_shards)
     return layers * held(model, tokens) * model.cached * inputs.precision.cache_width / shards
 
 
-def _memory(
-    inputs: ServingInputs, recipe: Recipe, split: Degrees, tokens: Number, chunk: Number
-) -> Memory:
-    """Return the bytes of an accelerator before any sequence.
+def _sizes(inputs: ServingInputs, recipe: Recipe, tokens: Number) -> tuple[Number, Number, Number]:
+    """Return the bytes of an accelerator's weights, of a rank's sequence, and of workspaces.
 
     working = reserve + 2 c / (D p) (6 h + G max(f, k f_e + f_s) / t)
     """
-    model, stages = numbers(inputs.model, recipe), split.pipeline
-    fullest = ceiling(model.layers, stages)
-    logits = LOGITS * model.vocabulary / split.tensor
-    sequence = cache_bytes(inputs, model, split, tokens, fullest) + logits
+    plan: Any = inputs.plan
+    model = numbers(inputs.model, recipe)
+    logits = LOGITS * model.vocabulary / plan.tensor
+    cache = cache_bytes(inputs, model, plan, tokens, ceiling(model.layers, plan.pipeline))
     routed = model.active * model.expert_feedforward + model.shared_feedforward
-    inner = model.matrices * larger(model.feedforward, routed) / split.tensor
-    kept = 2.0 * chunk / (split.data * stages) * (6.0 * model.hidden + inner)
-    return Memory(_weights(inputs, model, split), sequence, 0.0, inputs.software.reserve + kept)
+    inner = model.matrices * larger(model.feedforward, routed) / plan.tensor
+    kept = 2.0 * plan.chunk / (plan.data * plan.pipeline) * (6.0 * model.hidden + inner)
+    return _weights(inputs, model, plan), cache + logits, inputs.software.reserve + kept
 
 
-def server_memory(
-    inputs: ServingInputs, recipe: Recipe, split: Degrees, batch: Number, chunk: Number
-) -> Memory:
-    """Return the bytes of a server: weights + b / D sequences of I + held_output O tokens."""
+def _memory(weights: Number, sequences: Number, working: Number) -> dict[str, Number]:
+    return {
+        "memory": weights + sequences + working,
+        "memory_weights": weights,
+        "memory_sequences": sequences,
+        "memory_working": working,
+    }
+
+
+def server_memory(inputs: ServingInputs, recipe: Recipe) -> dict[str, Number]:
+    """Return the bytes of a server: weights + b / D sequences of I + held_output O tokens.
+
+    largest_batch = max(limit - weights - working, 0) D / sequence
+    """
+    plan: Any = inputs.plan
     work = inputs.workload
     tokens = work.prompt + inputs.software.held_output * work.output
-    found = _memory(inputs, recipe, split, tokens, chunk)
-    return found._replace(sequences=batch / split.data * found.sequence)
+    weights, sequence, working = _sizes(inputs, recipe, tokens)
+    free = larger(memory_limit(inputs) - weights - working, 0.0)
+    held = _memory(weights, plan.batch / plan.data * sequence, working)
+    return {**held, "largest_batch": free * plan.data / sequence}
 
 
-def prefill_memory(inputs: ServingInputs, recipe: Recipe, split: Degrees, chunk: Number) -> Memory:
+def prefill_memory(inputs: ServingInputs, recipe: Recipe) -> dict[str, Number]:
     """Return the bytes of a prefill pool: one set of sequences computed, one handed over.
 
     2 max(c / (nu D), 1) sequences of I tokens
     """
-    work = inputs.workload
-    found = _memory(inputs, recipe, split, work.prompt, chunk)
-    new = (1.0 - work.hit) * work.prompt
-    sequences = 2.0 * larger(chunk / (new * split.data), 1.0)
-    return found._replace(sequences=sequences * found.sequence)
-
-
-def largest_batch(inputs: ServingInputs, split: Degrees, memory: Memory) -> Number:
-    """Return the sequences that fit: max(limit - weights - working, 0) D / sequence."""
-    free = memory_limit(inputs) - memory.weights - memory.working
-    return larger(free, 0.0) * split.data / memory.sequence
+    plan: Any = inputs.plan
+    weights, sequence, working = _sizes(inputs, recipe, inputs.workload.prompt)
+    many = larger(plan.chunk / (inputs.workload.new * plan.data), 1.0)
+    return _memory(weights, 2.0 * many * sequence, working)

@@ -7,7 +7,6 @@ from jaxroof.estimators.legality import with_verdicts
 from jaxroof.estimators.serving.interval import WORDS
 from jaxroof.estimators.serving.legality import (
     DECODE_LIMITS,
-    DECODE_RULES,
     LIMITS,
     PREFILL_LIMITS,
     PREFILL_RULES,
@@ -91,14 +90,8 @@ class Decoding(Costs):
 
 
 @record
-@with_verdicts(RULES, **sentences(LIMITS))
-class ServingLegality:
-    """One verdict a rule; a plan is legal if all hold."""
-
-
-@record
-class ServingReport(ServingLegality, Decoding):
-    """A server that decodes and takes prompts on the same accelerators."""
+class Prompting(Costs):
+    """What the first token takes."""
 
     ttft: Number = quantity("s", "Time to the first token, the mean.", headline=True, words="TTFT")
     ttft_low: Number = quantity("s", "The lower end: 10 % of measured servers take less.")
@@ -107,6 +100,14 @@ class ServingReport(ServingLegality, Decoding):
     service: Number = quantity("s", "Steps of a prompt's own.", part_of="ttft")
     wait: Number = quantity("s", "Wait for prompts before it, the mean.", part_of="ttft")
     wait_p90: Number = quantity("s", "Wait that nine in ten requests do not exceed.")
+    step_prompt: Number = quantity("s", "One step of a chunk of prompts alone.")
+
+
+@record
+@with_verdicts(RULES, **sentences(LIMITS))
+class ServingReport(Prompting, Decoding):
+    """A server that decodes and takes prompts on the same accelerators."""
+
     latency: Number = quantity("s", "Time of a whole answer.")
     busy: Number = quantity(
         "1", "Share of the time with prompts; at 1 the queue grows.", words="share with prompts"
@@ -120,39 +121,20 @@ class ServingReport(ServingLegality, Decoding):
         "token/s", "Prompt and output tokens a second of one accelerator.", better="higher"
     )
     step_mixed: Number = quantity("s", "One step of the batch with a chunk of prompts.")
-    step_prompt: Number = quantity("s", "One step of a chunk of prompts alone.")
 
 
 @record
 @with_verdicts(PREFILL_RULES, **sentences(PREFILL_LIMITS))
-class PrefillLegality:
-    """One verdict a rule; a plan is legal if all hold."""
-
-
-@record
-class PrefillReport(PrefillLegality, Costs):
+class PrefillReport(Prompting):
     """A pool that takes prompts alone and hands their caches over."""
 
-    ttft: Number = quantity("s", "Time to the first token, the mean.", headline=True, words="TTFT")
-    ttft_low: Number = quantity("s", "The lower end: 10 % of measured servers take less.")
-    ttft_high: Number = quantity("s", "The upper end: 10 % of measured servers take longer.")
-    start: Number = quantity("s", "Before and after the prompt's own steps.", part_of="ttft")
-    service: Number = quantity("s", "Steps of a prompt's own.", part_of="ttft")
-    wait: Number = quantity("s", "Wait for prompts before it, the mean.", part_of="ttft")
-    wait_p90: Number = quantity("s", "Wait that nine in ten requests do not exceed.")
     transfer: Number = quantity("s", "Handing the cache over.", part_of="ttft")
-    step_prompt: Number = quantity("s", "One step of a chunk of prompts.")
     input_rate: Number = quantity(
         "token/s", "Prompt tokens a second of one accelerator.", better="higher", headline=True
     )
 
 
 @record
-@with_verdicts(DECODE_RULES, **sentences(DECODE_LIMITS))
-class DecodeLegality:
-    """One verdict a rule; a plan is legal if all hold."""
-
-
-@record
-class DecodeReport(DecodeLegality, Decoding):
+@with_verdicts(RULES, **sentences(DECODE_LIMITS))
+class DecodeReport(Decoding):
     """A pool that decodes alone."""

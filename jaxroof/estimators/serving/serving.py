@@ -4,6 +4,7 @@ Source: docs/models/serving.md, sections 6 to 9.
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from jaxroof.catalog.architecture import Architecture
 from jaxroof.errors import refusal
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.questions import QUESTIONS
-from jaxroof.estimators.serving import pools, server
+from jaxroof.estimators.serving import server
 from jaxroof.estimators.serving.inputs import (
     FORMATS,
     DecodeInputs,
@@ -22,11 +23,11 @@ from jaxroof.estimators.serving.inputs import (
     PrefillPlan,
     ServingInputs,
     ServingPlan,
+    Split,
     Workload,
 )
 from jaxroof.estimators.serving.legality import (
     DECODE_LIMITS,
-    DECODE_RULES,
     LIMITS,
     NEEDS,
     NO_RATE,
@@ -36,6 +37,7 @@ from jaxroof.estimators.serving.legality import (
     RULES,
     is_given,
 )
+from jaxroof.estimators.serving.memory import prefill_memory, server_memory
 from jaxroof.estimators.serving.named_settings import STANDS, expand
 from jaxroof.estimators.serving.plans import (
     close,
@@ -122,15 +124,9 @@ def example() -> ServingInputs:
     )
 
 
-def example_of_prefill() -> PrefillInputs:
-    """Return the same with a pool that takes prompts."""
-    plan = PrefillPlan(tensor=4.0, chunk=4096.0, busy=7.0)
-    return PrefillInputs(**{**vars(example()), "plan": plan})
-
-
-def example_of_decode() -> DecodeInputs:
-    """Return the same with a pool that decodes."""
-    return DecodeInputs(**{**vars(example()), "plan": DecodePlan(tensor=4.0, batch=64.0)})
+def _with(inputs: type[ServingInputs], plan: Split) -> Callable[[], ServingInputs]:
+    """Return a function that returns the same with a pool."""
+    return lambda: inputs(**{**vars(example()), "plan": plan})
 
 
 serving = Estimator(
@@ -148,13 +144,7 @@ serving = Estimator(
     structural=("gpus", "model", "precision", "system.fast_domain"),
     objective="accelerator_time",
     limits=LIMITS,
-    alone={
-        "accelerator_time": server.time_alone,
-        "memory": server.memory_alone,
-        "ttft": server.ttft_alone,
-        "tpot": server.tpot_alone,
-        "busy": server.busy_alone,
-    },
+    alone=server.alone(server.served, server_memory, "accelerator_time", "ttft", "tpot", "busy"),
     names={"model": served_architecture, "system": named.serving_system},
     shorthand={
         **{name: f"workload.{name}" for name in ("prompt", "output", "hit")},
@@ -172,17 +162,11 @@ serving_decode = dataclasses.replace(
     inputs=DecodeInputs,
     plan=DecodePlan,
     parts={"decode": decode},
-    step=pools.decode,
+    step=server.decode,
     candidates=decode_plans,
-    reasons=reasons(DECODE_RULES),
-    why_not=why_not(DECODE_RULES),
     limits=DECODE_LIMITS,
-    alone={
-        "accelerator_time": pools.decode_time,
-        "memory": pools.decode_need,
-        "tpot": pools.decode_tpot,
-    },
-    example=example_of_decode,
+    alone=server.alone(server.decoded, server_memory, "accelerator_time", "tpot"),
+    example=_with(DecodeInputs, DecodePlan(tensor=4.0, batch=64.0)),
 )
 serving_prefill = dataclasses.replace(
     serving,
@@ -191,16 +175,12 @@ serving_prefill = dataclasses.replace(
     inputs=PrefillInputs,
     plan=PrefillPlan,
     parts={"prompt": prompt},
-    step=pools.prefill,
+    step=server.prefill,
     candidates=prefill_plans,
     reasons=reasons(PREFILL_RULES),
     why_not=why_not(PREFILL_RULES),
     limits=PREFILL_LIMITS,
-    alone={
-        "accelerator_time": pools.prefill_time,
-        "memory": pools.prefill_need,
-        "ttft": pools.prefill_ttft,
-    },
+    alone=server.alone(server.prefilled, prefill_memory, "accelerator_time", "ttft"),
     check=check_prefill,
-    example=example_of_prefill,
+    example=_with(PrefillInputs, PrefillPlan(tensor=4.0, chunk=4096.0, busy=7.0)),
 )

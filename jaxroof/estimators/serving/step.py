@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from jaxroof.catalog.serving_software import ServingSoftware
-from jaxroof.estimators.serving.inputs import ServingInputs
+from jaxroof.estimators.serving.inputs import ServingInputs, Split
 from jaxroof.estimators.serving.model_numbers import Numbers, keys, numbers
 from jaxroof.estimators.training.recipe import Recipe
 from jaxroof.formulas.arithmetic import ceiling, expm1, larger, log, log1p, smaller, where
@@ -18,25 +18,6 @@ from jaxroof.records import Number, value_or
 WIDTHS = (2.0, 1.0, 0.5625, 0.53125, 0.53125)  # [B] of a weight in each of FORMATS
 CERTAIN = 1.0 - 1e-12  # the largest share of experts or domains that a token meets
 OUT, BACK = 1.0, 2.0  # [B] of a number that goes to its expert, and that comes back
-
-
-class Degrees(NamedTuple):
-    """How a replica is split."""
-
-    tensor: Number
-    data: Number
-    pipeline: Number
-    whole: Number
-
-    @property
-    def accelerators(self) -> Number:
-        """Return the accelerators of a replica, n = t D p."""
-        return self.tensor * self.data * self.pipeline
-
-
-def degrees(plan: Any) -> Degrees:
-    """Return how the replica of a plan is split."""
-    return Degrees(plan.tensor, plan.data, plan.pipeline, plan.whole)
 
 
 class Machine(NamedTuple):
@@ -173,32 +154,31 @@ def exchange(
 # ---- The step -----------------------------------------------------------------------------------
 
 
-class Load(NamedTuple):
-    """What one step carries."""
-
-    batch: Number  # b, sequences that decode
-    queries: Number  # tokens of each of them
-    batch_keys: Number  # K_b
-    chunk: Number  # c, tokens of prompts
-    chunk_keys: Number  # K_c
-
-
-def step(inputs: ServingInputs, recipe: Recipe, split: Degrees, load: Load) -> Step:
+def step(
+    inputs: ServingInputs,
+    recipe: Recipe,
+    split: Split,
+    chunk: Number,
+    batch: Number = 0.0,
+    output: Number = 0.0,
+) -> Step:
     """Return the seconds of one step, part by part.
 
-    Every part of a layer is stretched by ceil(L / p) p / L, since the fullest stage sets the pace.
+    ``chunk`` tokens are of prompts; ``batch`` sequences decode 1 + g tokens each of an ``output``,
+    in whose middle they are. Every part of a layer is stretched by ceil(L / p) p / L, since the
+    fullest stage sets the pace.
     """
     model, chip, software = numbers(inputs.model, recipe), machine(inputs), inputs.software
-    tensor, data, stages, _ = split
-    decoding = load.batch * load.queries
-    tokens = (decoding + load.chunk) / (data * stages)  # m, of an attention rank
+    tensor, data, stages = split.tensor, split.data, split.pipeline
+    decoding = batch * (1.0 + inputs.workload.drafts)
+    tokens = (decoding + chunk) / (data * stages)  # m, of an attention rank
     stretch = ceiling(model.layers, stages) * stages / model.layers
     every, dense, routed = (n * stretch for n in (model.layers, model.dense, model.routed))
     ends, hbm = tokens + software.tile, chip.weights
-    heads = decoding / (data * stages) + smaller(load.chunk, 1.0) + software.tile
+    heads = decoding / (data * stages) + smaller(chunk, 1.0) + software.tile
     projected = product(ends, chip.attention, chip.attention_width, hbm)
     attention = model.attention / tensor * projected
-    cache, scores = _scores(inputs, model, chip, split, load)
+    cache, scores = _scores(inputs, model, chip, split, chunk, batch, output)
     experts = _experts(model, chip, software, split, tokens * data)
     spread = where(data > 1.0, 1.0, 0.0)
     exchanged = exchange((OUT + BACK) * tokens * model.hidden, tensor * data, model, chip, software)
@@ -222,30 +202,39 @@ def step(inputs: ServingInputs, recipe: Recipe, split: Degrees, load: Load) -> S
     }
     computed = sum(device.values())
     late = smooth_larger(computed, model.layers * software.host_layer) - computed
-    host = stages * software.host_step + software.request * load.batch / data
+    host = stages * software.host_step + software.request * batch / data
     sent = _sent(model, chip, software, split, tokens)
     parts = Parts(**device, pipeline=sent, host=late + host)
     return Step(parts, sum(parts[1:], parts[0]))
 
 
 def _scores(
-    inputs: ServingInputs, model: Numbers, chip: Machine, split: Degrees, load: Load
+    inputs: ServingInputs,
+    model: Numbers,
+    chip: Machine,
+    split: Split,
+    chunk: Number,
+    batch: Number,
+    output: Number,
 ) -> tuple[Number, Number]:
     """Return the seconds of a layer's scores and values, of the batch and of prompts.
 
-    smax(b / (D p) K_b w cache_width / (min(t, kappa') cache), b queries / (D p) K_b q_d / (t rate))
+    smax(b / (D p) K_b w cache_width / (min(t, kappa') cache), b (1 + g) / (D p) K_b q_d / (t rate))
+    and c / (D p) K_c q_p / (t rate), K_b = keys(I, I + O), K_c = keys(h I, I)
     """
+    work = inputs.workload
     ranks, rate = split.data * split.pipeline, chip.scores * split.tensor
-    seen = load.batch / ranks * load.batch_keys
+    seen = batch / ranks * keys(model, work.prompt, work.prompt + output)
     read = seen * model.cached * inputs.precision.cache_width
     shards = smaller(split.tensor, model.cache_shards)
-    computed = load.queries * seen * model.decode_flops / rate
-    prompts = load.chunk / ranks * load.chunk_keys * model.prompt_flops / rate
+    computed = (1.0 + work.drafts) * seen * model.decode_flops / rate
+    new = chunk / ranks * keys(model, work.hit * work.prompt, work.prompt)
+    prompts = new * model.prompt_flops / rate
     return smooth_larger(read / (shards * chip.cache), computed), prompts
 
 
 def _experts(
-    model: Numbers, chip: Machine, software: ServingSoftware, split: Degrees, tokens: Number
+    model: Numbers, chip: Machine, software: ServingSoftware, split: Split, tokens: Number
 ) -> Number:
     """Return the seconds of the routed experts of a layer, of the fullest rank.
 
@@ -260,7 +249,7 @@ def _experts(
 
 
 def _elementwise(
-    model: Numbers, chip: Machine, software: ServingSoftware, split: Degrees, tokens: Number
+    model: Numbers, chip: Machine, software: ServingSoftware, split: Split, tokens: Number
 ) -> Number:
     """Return the seconds of norms, rotation and activations of all layers.
 
@@ -273,7 +262,7 @@ def _elementwise(
 
 
 def _sent(
-    model: Numbers, chip: Machine, software: ServingSoftware, split: Degrees, tokens: Number
+    model: Numbers, chip: Machine, software: ServingSoftware, split: Split, tokens: Number
 ) -> Number:
     """Return the seconds of messages between stages; 0 with one stage."""
     moved = 2.0 * tokens * model.hidden / split.tensor
@@ -285,58 +274,24 @@ def _sent(
 # ---- Parts that a search evaluates on distinct rows ---------------------------------------------
 
 
-def _decoding(inputs: ServingInputs, recipe: Recipe, batch: Number) -> Load:
-    """Return a batch: K_b = keys(I, I + O), and queries for every drafted token."""
-    work = inputs.workload
-    seen = keys(numbers(inputs.model, recipe), work.prompt, work.prompt + work.output)
-    return Load(batch, 1.0 + work.drafts, seen, 0.0, 0.0)
-
-
-def _prompts(inputs: ServingInputs, recipe: Recipe, chunk: Number) -> Load:
-    """Return a chunk of prompts: K_c = keys(h I, I)."""
-    work = inputs.workload
-    seen = keys(numbers(inputs.model, recipe), work.hit * work.prompt, work.prompt)
-    return Load(0.0, 1.0, 0.0, chunk, seen)
-
-
-def load_of(inputs: ServingInputs, recipe: Recipe, batch: Number, chunk: Number) -> Load:
-    """Return what a step carries that decodes and takes prompts."""
-    prompts = _prompts(inputs, recipe, chunk)
-    return _decoding(inputs, recipe, batch)._replace(chunk=chunk, chunk_keys=prompts.chunk_keys)
-
-
 def decode(
-    inputs: ServingInputs,
-    recipe: Recipe,
-    *,
-    tensor: Any,
-    data: Any,
-    pipeline: Any,
-    whole: Any,
-    batch: Any,
+    inputs: Any, recipe: Recipe, *, tensor: Any, data: Any, pipeline: Any, whole: Any, batch: Any
 ) -> Step:
     """Return a step of a batch without prompts."""
-    split = Degrees(tensor, data, pipeline, whole)
-    return step(inputs, recipe, split, _decoding(inputs, recipe, batch))
+    split = Split(tensor=tensor, data=data, pipeline=pipeline, whole=whole)
+    return step(inputs, recipe, split, 0.0, batch, inputs.workload.output)
 
 
 def prompt(
-    inputs: ServingInputs,
-    recipe: Recipe,
-    *,
-    tensor: Any,
-    data: Any,
-    pipeline: Any,
-    whole: Any,
-    chunk: Any,
+    inputs: Any, recipe: Recipe, *, tensor: Any, data: Any, pipeline: Any, whole: Any, chunk: Any
 ) -> Step:
     """Return a step of prompts alone."""
-    split = Degrees(tensor, data, pipeline, whole)
-    return step(inputs, recipe, split, _prompts(inputs, recipe, chunk))
+    split = Split(tensor=tensor, data=data, pipeline=pipeline, whole=whole)
+    return step(inputs, recipe, split, chunk)
 
 
 def both(
-    inputs: ServingInputs,
+    inputs: Any,
     recipe: Recipe,
     *,
     tensor: Any,
@@ -347,5 +302,5 @@ def both(
     chunk: Any,
 ) -> Step:
     """Return a step of a batch with prompts."""
-    split = Degrees(tensor, data, pipeline, whole)
-    return step(inputs, recipe, split, load_of(inputs, recipe, batch, chunk))
+    split = Split(tensor=tensor, data=data, pipeline=pipeline, whole=whole)
+    return step(inputs, recipe, split, chunk, batch, inputs.workload.output)

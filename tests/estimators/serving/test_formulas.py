@@ -8,7 +8,7 @@ import pytest
 from serving_rows import Rows, by_recipe, column, inputs, rows
 
 from jaxroof.estimators import estimator
-from jaxroof.estimators.serving import memory, pools, server
+from jaxroof.estimators.serving import memory, server
 from jaxroof.estimators.serving import step as steps
 from jaxroof.estimators.serving.inputs import (
     DecodePlan,
@@ -30,9 +30,8 @@ def check(report: Any, some: Rows, rtol: float = 1e-12) -> None:
 def test_golden_steps():
     for recipe, some in by_recipe(rows("steps")):
         asked = inputs(some, ServingPlan)
-        split = steps.degrees(asked.plan)
-        load = steps.load_of(asked, recipe, asked.plan.batch, asked.plan.chunk)
-        found = steps.step(asked, recipe, split, load)
+        plan, output = asked.plan, asked.workload.output
+        found = steps.step(asked, recipe, plan, plan.chunk, plan.batch, output)
         total = column(some, "out_step")
         np.testing.assert_allclose(found.total, total, rtol=1e-12)
         for name, value in found.parts._asdict().items():
@@ -43,11 +42,10 @@ def test_golden_steps():
 def test_golden_memory():
     for recipe, some in by_recipe(rows("memory")):
         asked = inputs(some, ServingPlan)
-        split = steps.degrees(asked.plan)
-        found = memory.server_memory(asked, recipe, split, asked.plan.batch, asked.plan.chunk)
-        largest = memory.largest_batch(asked, split, found)
-        limit = memory.memory_limit(asked)
-        named = {**found._asdict(), "need": found.need, "limit": limit, "largest_batch": largest}
+        found = memory.server_memory(asked, recipe)
+        named = {name.removeprefix("memory_"): value for name, value in found.items()}
+        named |= {"need": found["memory"], "limit": memory.memory_limit(asked)}
+        named["sequence"] = found["memory_sequences"] * asked.plan.data / asked.plan.batch
         for name in ("weights", "sequence", "working", "need", "limit", "largest_batch"):
             expected = column(some, f"out_{name}")
             np.testing.assert_allclose(named[name], expected, rtol=1e-12, err_msg=name)
@@ -86,9 +84,8 @@ def test_golden_shares():
         some = [{**row, "share": row["out_share"] or "0.5"} for row in every]
         limits = ServingLimits(ttft=column(some, "ttft_limit"))
         asked = dataclasses.replace(inputs(some, PrefillPlan), limits=limits)
-        split, chunk = steps.degrees(asked.plan)._asdict(), asked.plan.chunk
-        prompt = steps.prompt(asked, recipe, **split, chunk=chunk)
-        share = pools.best_share(asked, recipe, prompt=prompt)
+        prompt = steps.step(asked, recipe, asked.plan, asked.plan.chunk)
+        share = server.best_share(asked, recipe, prompt=prompt)
         any_share = column(some, "any") == 1.0
         np.testing.assert_array_equal(share > 0.0, any_share)
         np.testing.assert_allclose(

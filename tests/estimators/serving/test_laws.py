@@ -12,7 +12,7 @@ from serving_rows import by_recipe, inputs, rows
 from jaxroof.catalog import lookup as named
 from jaxroof.dual import Dual, slope_of
 from jaxroof.estimators import estimator
-from jaxroof.estimators.serving import memory, pools, server
+from jaxroof.estimators.serving import memory, server
 from jaxroof.estimators.serving import step as steps
 from jaxroof.estimators.serving.inputs import (
     DecodePlan,
@@ -251,9 +251,8 @@ def report_of(model: str, **given: Any) -> Any:
 def cache_of(model: str, tensor: float) -> float:
     """Return the bytes of a sequence's cache on a rank, without its logits."""
     asked, recipe = asked_of(model, tensor=tensor)
-    split = steps.degrees(asked.plan)
-    found = memory.server_memory(asked, recipe, split, asked.plan.batch, asked.plan.chunk)
-    return float(found.sequence - memory.LOGITS * asked.model.vocabulary / tensor)
+    sequence = memory.server_memory(asked, recipe)["memory_sequences"] / asked.plan.batch
+    return float(sequence - memory.LOGITS * asked.model.vocabulary / tensor)
 
 
 def test_a_tensor_degree_above_the_heads_copies_the_cache():
@@ -285,8 +284,7 @@ def test_a_batch_is_of_the_replica():
 
 def test_the_fullest_stage_sets_the_pace():
     asked, recipe = asked_of("deepseek-v3", pipeline=8.0, batch=64.0)
-    split = steps.degrees(asked.plan)
-    found = steps.decode(asked, recipe, **split._asdict(), batch=asked.plan.batch)
+    found = steps.step(asked, recipe, asked.plan, 0.0, asked.plan.batch, asked.workload.output)
     layers = asked.software.layer * 61.0 + asked.software.latent_layer * 61.0
     layers = layers + asked.software.expert_layer * 58.0
     assert float(found.parts.launch) == pytest.approx(float(layers) * 64.0 / 61.0)
@@ -312,6 +310,5 @@ def test_a_share_without_a_queue():
     paced = replace_at(asked, "workload.variation", np.zeros_like(asked.workload.variation))
     limits = dataclasses.replace(paced.limits, ttft=np.full_like(paced.plan.chunk, 1e3))
     paced = dataclasses.replace(paced, limits=limits)
-    split = steps.degrees(paced.plan)._asdict()
-    prompt = steps.prompt(paced, recipe, **split, chunk=paced.plan.chunk)
-    assert (pools.best_share(paced, recipe, prompt=prompt) == 1.0).all()
+    prompt = steps.step(paced, recipe, paced.plan, paced.plan.chunk)
+    assert (server.best_share(paced, recipe, prompt=prompt) == 1.0).all()
