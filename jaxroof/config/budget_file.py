@@ -42,26 +42,39 @@ def run_budget(path: str | os.PathLike[str] | None, given: Mapping[str, Any]) ->
 
 def _asked(written: dict[str, Any], given: Mapping[str, Any], folder: pathlib.Path) -> xr.Dataset:
     typed("", written, KEYS, WHAT)
+    written = _beside(folder, written)
     told = {**written, **given}
     for key in NEEDED:
         if key not in told:
             raise refusal(key, "missing; a budget has a model, systems, gpus and a batch")
     shared, own = _operated(written.get("operation", {}), given.get("operation", {}))
-    own = {k: v for k, v in own.items() if k in told["systems"] or k not in written["systems"]}
+    left = {*written.get("systems", ())} - {*told["systems"]}
     above: dict[str, Any] = {key: _above_zero(told, key) for key in SUCH}
     data = budget(
-        model=beside(folder, told["model"]),
-        system=[beside(folder, name) for name in told["systems"]],
+        model=told["model"],
+        system=told["systems"],
         gpus=sizes(told["gpus"]),
         global_batch=told["batch"],
         minimise=told.get("minimise", "cost"),
         where=told.get("where", ""),
         **above,
         operation=shared,
-        by_system=own,
+        by_system={name: table for name, table in own.items() if name not in left},
         settings=dict(flat(told.get("set", {}))),
     )
     return data.assign_attrs({"title": told["title"]} if "title" in told else {})
+
+
+def _beside(folder: pathlib.Path, written: dict[str, Any]) -> dict[str, Any]:
+    """Return what a file says, with the files that it names beside it."""
+    found = {**written}
+    if "model" in written:
+        found["model"] = beside(folder, written["model"])
+    if "systems" in written:
+        found["systems"] = [beside(folder, name) for name in written["systems"]]
+    if "operation" in written:
+        found["operation"] = {beside(folder, k): v for k, v in written["operation"].items()}
+    return found
 
 
 def _operated(

@@ -28,7 +28,7 @@ STOPS = "Red: what no healthy step has. The band of days is wider than all of it
 HEADS = (
     ("GPUs", "Accelerators that train"),
     ("days", "Stops included"),
-    ("published runs", "The days at 0.99 and at 0.53 of the predicted speed"),
+    ("published runs", "The days at 0.53 of the predicted speed, as the slowest of them"),
     ("dollars", "Rent, or what is owned and its energy"),
     ("energy", "At the meter"),
     ("goodput", "Share of the time that trains"),
@@ -56,12 +56,12 @@ def sizes_around(found: SearchProblem, gpus: int) -> xr.Dataset:
 def run_cards(state: State, run: xr.Dataset) -> list[tuple[str, str, str]]:
     """Return what a run takes, each with what it depends on most."""
     one = run.isel(plan=0)
-    low, high = (days(float(one[f"wall_days_{end}"])) for end in ("low", "high"))
+    high = days(float(one.wall_days_high))
     (path, price), *_ = operation_of(state).items()
     known = {name: float(one[name]) for name in ("energy", "peak_site_watts") if name in one}
     paid = shown(price, "USD/s" if path.endswith("rent") else "USD")
     return [
-        ("Days", days(float(one.wall_days)), f"{low} to {high} as published runs"),
+        ("Days", days(float(one.wall_days)), f"up to {high} at the speed of published runs"),
         ("Dollars", money(float(one.cost)), f"{paid} each, {state.paid}"),
         ("Energy", energy(known.get("energy", np.nan)),
          f"at most {watts(known['peak_site_watts'])}" if known else "watts not known"),
@@ -75,9 +75,9 @@ def run_rows(runs: xr.Dataset) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for place in range(runs.sizes["plan"]):
         one = runs.isel(plan=place)
-        low, high = (days(float(one[f"wall_days_{end}"])) for end in ("low", "high"))
+        high = days(float(one.wall_days_high))
         used = energy(float(one.energy)) if "energy" in one else "-"
-        rows.append((f"{int(one.gpus):,}", days(float(one.wall_days)), f"{low} to {high}",
+        rows.append((f"{int(one.gpus):,}", days(float(one.wall_days)), f"up to {high}",
                      money(float(one.cost)), used, percent(float(one.goodput), 1),
                      plans[place]))  # fmt: skip
     return rows
