@@ -25,19 +25,6 @@ FIELDS = {  # options, and the input that each sets
 class Command(click.Command):
     """A command that answers a question: what it writes says who asked, and it ends the process."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the options; one that is no list may stand once.
-
-        Raises: InputError for one that stands twice.
-        """
-        if not ctx.resilient_parsing:
-            *_, order = self.make_parser(ctx).parse_args(args=[*args])
-            for one in order:
-                many = getattr(one, "multiple", True) or getattr(one, "is_flag", False)
-                if not many and order.count(one) > 1:
-                    raise refusal(max(one.opts, key=len), "given twice; expected it once")
-        return super().parse_args(ctx, args)
-
     def invoke(self, ctx: click.Context) -> Any:
         """Run the body; exit with the status that it returns."""
         process.start()

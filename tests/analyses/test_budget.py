@@ -233,7 +233,6 @@ NAMED = "--model llama3-8b --batch 64 --where tp=8"
         (f"search --objective cost --uncertain {DRAWN}", "operation.rent: not given of h100-nvs8"),
         ("search --set operation.pue=0.5", "operation.pue: expected a finite number of at least"),
         ("search --set operation.chip_mtbf='50,000 h'", "write '50000 h'"),
-        ("search --batch 32", "--batch: given twice; expected it once"),
         ("budget", "operation.rent: not given of h100-nvs8"),
         (
             "budget --system h20-nvs8 --set operation.price=3e4",
