@@ -11,7 +11,7 @@ from jaxroof.dual import slope_of, value_of
 from jaxroof.engine.grid.dataset import field_metadata
 from jaxroof.engine.grid.dependencies import dependencies
 from jaxroof.engine.grid.evaluate import evaluate_points
-from jaxroof.engine.search.candidates import InputsKey, prepare_plans, read_paths
+from jaxroof.engine.search.candidates import InputsKey, prepare_plans, read_paths, with_plans
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.driver import best_plans
 from jaxroof.engine.search.problem import SearchProblem, check_search
@@ -269,6 +269,8 @@ def feasible_plans(task: DesignProblem) -> FeasiblePlans:
     """Return the plans that fit some machine within bounds and budget."""
     market = task.market
     plans, need = _plans(task)
+    legal, kept = len(need), _within_others(task, plans)
+    plans, need = {f: c[kept] for f, c in plans.items()}, need[kept]
     low = np.tile(market.low, (len(need), 1))
     needy, power, limit = _limit(task)
     if needy is not None:
@@ -278,7 +280,26 @@ def feasible_plans(task: DesignProblem) -> FeasiblePlans:
     fits = (low <= market.high).all(axis=1) & (market.spent(low) <= market.budget)
     if not fits.any():
         raise _nothing(task, need.min(), needy, low[np.argmin(need)])
-    return FeasiblePlans({f: c[fits] for f, c in plans.items()}, low[fits], needy, len(need))
+    return FeasiblePlans({f: c[fits] for f, c in plans.items()}, low[fits], needy, legal)
+
+
+def _within_others(task: DesignProblem, plans: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return which plans are within every limit but the first on some machine of two.
+
+    The machines are the least and the most within bounds; results move one way between them.
+    """
+    market, within = task.market, np.ones(len(next(iter(plans.values()), [0])), bool)
+    if not task.searched:
+        return within
+    ends = [with_plans(task.estimator, market.moved(task.inputs, z[None]), plans)
+            for z in (market.low, market.high)]  # fmt: skip
+    for limit in task.estimator.limits[1:]:
+        name = limit.result
+        found = [evaluate_points(task.estimator, task.recipe, end, name)[name] for end in ends]
+        within &= np.min(found, axis=0) <= limit.of(task.inputs)
+    if not within.any():
+        raise InputError("no plan is within every limit on any machine; expected wider limits")
+    return within
 
 
 def _plans(task: DesignProblem) -> tuple[Mapping[str, np.ndarray], np.ndarray]:

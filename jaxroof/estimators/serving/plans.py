@@ -72,6 +72,15 @@ def rule_inputs(inputs: Any) -> Any:
     )
 
 
+def alike(inputs: Any, plans: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+    """Return columns that are equal where plans differ only in name.
+
+    Whole experts and slices of each are one plan where every rank has the same load.
+    """
+    even = np.all(inputs.software.imbalance == 1.0)
+    return {**plans, "whole": np.zeros_like(plans["whole"])} if even else plans
+
+
 def reasons(rules: Iterable[Rule]) -> Callable[[Any], dict[str, str]]:
     """Return a function that says what each rule refuses."""
     return lambda _: {rule.name: rule.words for rule in rules}

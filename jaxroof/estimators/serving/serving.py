@@ -40,6 +40,7 @@ from jaxroof.estimators.serving.legality import (
 from jaxroof.estimators.serving.memory import prefill_memory, server_memory
 from jaxroof.estimators.serving.named_settings import STANDS, expand
 from jaxroof.estimators.serving.plans import (
+    alike,
     close,
     decode_plans,
     plans,
@@ -138,6 +139,7 @@ serving = Estimator(
     parts={"decode": decode, "prompt": prompt, "both": both},
     step=server.serve,
     candidates=plans,
+    alike=alike,
     reasons=reasons(RULES),
     why_not=why_not(RULES),
     close=close,

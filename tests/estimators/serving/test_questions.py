@@ -199,3 +199,15 @@ def test_jax_is_not_imported():
         [sys.executable, "-c", said.format(ASKED)], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "False"
+
+
+def test_a_design_keeps_limits_that_hold_on_any_machine():
+    field = "system.hbm_bandwidth"
+    priced = {"prices": {field: {"price": 0.6, "per": "1 GB/s"}}, "budget": 3000.0}
+    asked = {**ASKED, "tpot": 0.2}
+    found = jr.design("serving", **priced, bounds={field: ("1 TB/s", "9 TB/s")}, settings=asked)
+    best = found.isel(machine=-1)
+    assert float(best["chunks"]) <= 1.0
+    assert float(best.busy) < 1.0
+    moved = ask(tpot=0.2, **{field: float(best["value"].sel(field=field))})
+    assert float(best.accelerator_time) == pytest.approx(float(moved.accelerator_time))
