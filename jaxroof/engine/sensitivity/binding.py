@@ -1,7 +1,6 @@
 """Slopes where a limit binds: a field of the plan gives way, so a result stays at its bound."""
 
 import dataclasses
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,9 +17,7 @@ from jaxroof.errors import refusal, unknown
 from jaxroof.estimator import Estimator, Limit
 from jaxroof.records import get_at, replace_at
 
-ROUNDING = 4.0 * sys.float_info.epsilon
-STEPS = 200  # of Newton, or halvings
-FACTOR = 2.0  # by which a step moves the field at most, until the bound is between two values
+LARGEST = 1e30  # value of a field that is tried
 
 
 def slopes_at_limit(
@@ -98,10 +95,9 @@ def _at_bound(
         raise refusal(limit, "has no bound, so it cannot bind; expected one")
     path = f"plan.{field}"
 
-    def at(value: float) -> tuple[float, float]:
+    def at(value: float) -> float:
         asked = replace_at(inputs, path, np.float64(value))
-        _, found, slope = slopes_of(Numbers(estimator, recipe, (limit,)), asked, (path,))
-        return float(found[0, 0]), float(slope[0, 0, 0]) / value
+        return float(getattr(estimator.evaluate(asked, recipe), limit))
 
     real = met_at(at, float(get_at(inputs, path)), bound)
     if real is None:
@@ -109,31 +105,26 @@ def _at_bound(
     return replace_at(inputs, path, np.float64(real))
 
 
-def met_at(at: Callable[[float], tuple[float, float]], start: float, bound: float) -> float | None:
+def met_at(at: Callable[[float], float], start: float, bound: float) -> float | None:
     """Return where a result that rises, or falls, with a positive number is a bound; None if never.
 
-    Newton's method, kept between the values known below and above the bound. ``at`` gives the
-    result and its slope.
+    By halving, from the first doubling of the start that is beyond it.
 
-    >>> met_at(lambda x: (x * x, 2.0 * x), 1.0, 2.0)
+    >>> met_at(lambda x: x * x, 1.0, 2.0)
     1.4142135623730951
     """
-    value, slope = at(start)
-    sign, low, high, here = (1.0 if slope >= 0.0 else -1.0), 0.0, np.inf, start
-    for _ in range(STEPS):
-        gap = sign * (bound - value)
-        low, high = (here, high) if gap >= 0.0 else (low, here)
-        if abs(gap) <= ROUNDING * abs(bound) or high - low <= ROUNDING * here:
-            return here
-        least, most = max(low, here / FACTOR), min(high, here * FACTOR)
-        wanted = here + gap / (sign * slope) if slope else most
-        if not least <= wanted <= most:  # towards the bound, no further than is known
-            wanted = most if high == np.inf else least if low == 0.0 else (low + high) / 2.0
-        if not 0.0 < wanted < sys.float_info.max:
+    sign = 1.0 if at(2.0 * start) > at(start) else -1.0
+    low, high = 0.0, start
+    while sign * (bound - at(high)) > 0.0:
+        low, high = high, 2.0 * high
+        if high > LARGEST:
             return None
-        here = wanted
-        value, slope = at(here)
-    return None
+    while low < (middle := (low + high) / 2.0) < high:
+        below = sign * (bound - at(middle)) > 0.0
+        low, high = (middle, high) if below else (low, middle)
+        if high < 1.0 / LARGEST:
+            return None
+    return high
 
 
 def _slopes_of_bound(limit: Limit, inputs: Any, paths: Sequence[str]) -> np.ndarray:

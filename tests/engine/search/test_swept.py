@@ -17,7 +17,7 @@ from jaxroof.engine.search.several_limits import relaxed_limits
 from jaxroof.estimator import FAR, TIE
 from tests.helpers.pools import estimator, example
 
-NEAR = (1.0, 1.0 + 3e-13, 1.0 + 8e-13, 1.0 + 1.3e-12, 1.0 + 2.5e-12, 2.0, FAR)
+NEAR = (1.0, 1.0 + 3e-13, 1.0 + 8e-13, 1.0 + 2.5e-12, 2.0, FAR)
 FEW = (1.0, 2.0, 3.0, 4.0)
 
 

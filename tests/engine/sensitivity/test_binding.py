@@ -67,6 +67,6 @@ def test_a_limit_that_is_not_there_or_never_met_is_refused():
 @given(st.floats(1e-3, 1e3), st.floats(-3.0, 3.0), st.sampled_from([0.3, 1.0, 2.5, -1.0]))
 def test_where_a_result_is_its_bound(start, exponent, power):
     bound = 10.0**exponent
-    found = met_at(lambda x: (x**power, power * x ** (power - 1.0)), start, bound)
+    found = met_at(lambda x: x**power, start, bound)
     assert found is not None
     assert math.isclose(found, bound ** (1.0 / power), rel_tol=1e-12)
