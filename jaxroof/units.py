@@ -235,8 +235,9 @@ def _not_a_number(value: object, unit: str, where: str) -> InputError:
 
 
 def _meaning(unit: str) -> tuple[str, str]:
-    written = next(iter(_WRITTEN.get(unit, {})), unit)
-    plain = (f"in {unit}", f"a plain number, such as '2' or '2 {written}'")
+    if written := next(iter(_WRITTEN.get(unit, {})), ""):
+        return f"in {written}", f"such as '2 {written}'"
+    plain = (f"in {unit}", f"a plain number, such as '2' or '2 {unit}'")
     return _MEANING.get(unit, plain)
 
 

@@ -85,7 +85,9 @@ class Operation:
         most=1e-5,  # 36 $/kWh
         default=0.08 / KWH,
     )
-    grid: Number = quantity("kg/J", "Carbon of the grid's energy.", zero=True, default=0.435 / KWH)
+    grid: Number = quantity(  # at most 3.6 kg/kWh
+        "kg/J", "Carbon of the grid's energy.", zero=True, most=1e-6, default=0.435 / KWH
+    )
 
     node_gpus: Number | None = _count("Chips of a node; those of the system's host, else 8.")
     node_rate: Number = _rate("Further failures of a node.")
