@@ -242,7 +242,6 @@ NAMED = "--model llama3-8b --batch 64 --where tp=8"
         ("budget --rent '2 $/h' --set operation.hidden=2", "operation.hidden: expected a finite"),
         ("budget --rent '2 $/h' --deadline soon", "deadline: expected such as '80 days'"),
         ("budget --rent '2 $/h' --system h100-nvs8", "h100-nvs8: given twice"),
-        ("budget --rent '2 $/h' --model qwen3-8b --model x", "--model: given twice"),
     ],
 )
 def test_the_command_refuses_in_a_line(jaxroof: Any, line: str, said: str):
