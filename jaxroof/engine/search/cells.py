@@ -28,32 +28,41 @@ def firsts(
     count, lanes = values.shape
     if not count:
         return np.full((*bounds, lanes), -1), np.zeros((*bounds, lanes))
-    shape, lane = (*(number + 1 for number in bounds), lanes), np.arange(lanes)
+    shape = (*(number + 1 for number in bounds), lanes)
     flat = np.zeros((count, 1), np.int64)
     for cell, number in zip(cells, bounds, strict=True):
         flat = flat * (number + 1) + cell
-    order = _order(values)
-    rank = np.empty((count, lanes), np.int64)
-    np.put_along_axis(rank, order, np.arange(count)[:, None], axis=0)
-    best = np.full(math.prod(shape), count)
-    np.minimum.at(best, flat * lanes + lane, np.where(values < FAR, rank, count))
-    best = best.reshape(shape)
-    for limit in range(len(bounds)):
-        best = np.minimum.accumulate(best, axis=limit)
+    flat = flat * lanes + np.arange(lanes)
+    least = _running(shape, flat, values, FAR)
+    near = values <= (least + TIE * np.abs(least)).reshape(-1)[flat]  # no other plan can win
+    plan, lane = _ranked(values, *np.nonzero(near & (values < FAR)))
+    best = _running(shape, flat[plan, lane], np.arange(len(plan)), len(plan))
     best = best[tuple(slice(0, number) for number in bounds)]
-    position = order[np.minimum(best, count - 1), lane]
-    some = best < count
-    return np.where(some, position, -1), np.where(some, values[position, lane], 0.0)
+    position = np.append(plan, -1)[best]
+    some = position >= 0
+    return position, np.where(some, values[position, np.arange(lanes)], 0.0)
 
 
-def _order(values: np.ndarray) -> np.ndarray:
-    """Return the order of plans in each lane, [plan, lane]: the least first, of a tie the first."""
-    order = np.argsort(values, axis=0, kind="stable")
-    rising = np.take_along_axis(values, order, axis=0)
-    more = np.diff(rising, axis=0, prepend=rising[:1]) > TIE * np.abs(rising)
-    again = np.lexsort((order, np.cumsum(more, axis=0)), axis=0)
-    found: np.ndarray = np.take_along_axis(order, again, axis=0)
-    return found
+def _running(shape: Sequence[int], flat: np.ndarray, values: np.ndarray, none: float) -> np.ndarray:
+    """Return the least value of each cell and those before it along every limit."""
+    least = np.full(math.prod(shape), none)
+    np.minimum.at(least, flat.ravel(), values.ravel())
+    least = least.reshape(shape)
+    for limit in range(len(shape) - 1):
+        least = np.minimum.accumulate(least, axis=limit)
+    return least
+
+
+def _ranked(
+    values: np.ndarray, plan: np.ndarray, lane: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return plans and lanes in order of their values in each lane; of a tie the first plan."""
+    order = np.lexsort((values[plan, lane], lane))
+    plan, lane = plan[order], lane[order]
+    rising = values[plan, lane]
+    more = np.diff(rising, prepend=0.0) > TIE * np.abs(rising)
+    order = np.lexsort((plan, np.cumsum(more | (np.diff(lane, prepend=0) > 0))))
+    return plan[order], lane[order]
 
 
 def cells_of(results: np.ndarray, bounds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
