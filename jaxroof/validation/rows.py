@@ -220,8 +220,11 @@ def score(key: Any, some: pd.DataFrame) -> Score:
     errors = 100.0 * some["error"].to_numpy()
     sizes = np.abs(errors)
     numbers = (np.median(sizes), np.mean(sizes), np.quantile(sizes, 0.9), np.median(errors))
-    held = {n: 100.0 * float(some[n].mean()) for n in Score._fields[-3:] if n in some}
-    return Score(*map(str, key), len(some), *map(float, numbers), **held)
+    held: dict[str, Any] = {
+        n: 100.0 * float(some[n].mean()) for n in Score._fields[-3:] if n in some
+    }
+    first, second, third = map(str, key)
+    return Score(first, second, third, len(some), *map(float, numbers), **held)
 
 
 def by_regime(found: pd.DataFrame, order: Iterable[str]) -> list[Score]:

@@ -1,7 +1,5 @@
 """The command `jaxroof calibrate`: constants of a chip, of serving software, of a fabric."""
 
-from typing import Any
-
 import click
 
 from jaxroof.cli import types
@@ -58,8 +56,11 @@ def command(
     from jaxroof.io.atomic import write_lines
     from jaxroof.io.formats import check_placeable
     from jaxroof.validation.calibration.chip_file import chip_lines
+    from jaxroof.validation.calibration.fabric import fit_fabric
     from jaxroof.validation.calibration.fit import calibrate
     from jaxroof.validation.calibration.next_measurement import most_instructive
+    from jaxroof.validation.calibration.server import calibrate_servers
+    from jaxroof.validation.calibration.told import file_lines
     from jaxroof.validation.rows import table_of
     from jaxroof.views.text import calibration as views
     from jaxroof.views.text.said import Detail
@@ -68,82 +69,30 @@ def command(
         if pathlib.Path(output).suffix != ".toml":
             raise refusal(output, "expected a name that ends in .toml")
         check_placeable(output)
-    if not file.lower().endswith((".csv", ".csv.gz")):
-        _fabric(file, system, op, stride, output)
-        return
-    table = table_of(file)
-    if "#kind" in table and "#measured_step_time_s" not in table:
-        _servers(table, file, system, software, output)
-        return
-    with working(f"fitting constants to {len(table):,} rows"):
-        try:
-            found = calibrate(table, system)
-        except InputError as error:
-            said = str(error)
-            raise refusal(file, said) if said.startswith("no row") else error from None
-        further = most_instructive(found)
-    if output is not None:
-        write_lines(output, chip_lines(found, pathlib.Path(file).name))
-    if deliver.detail() is Detail.JSON:
-        click.echo(views.calibration_json(found, further))
+    name = pathlib.Path(file).name
+    table = table_of(file) if file.lower().endswith((".csv", ".csv.gz")) else None
+    if table is None or ("#kind" in table and "#measured_step_time_s" not in table):
+        if table is None:
+            fitted = fit_fabric(file, system, op, stride)
+        else:
+            with working(f"fitting constants to {len(table):,} rows"):
+                fitted = calibrate_servers(table, system, software)
+        lines = (*file_lines(name, fitted), *fitted.written)
+        said, in_json = views.fitted_said(fitted), views.fitted_json(fitted)
     else:
-        page = deliver.console()
-        deliver.print_text(page, views.factor_sentence(found))
-        if found.constants:
-            page.print()
-            page.print(views.constants_table(found))
-        page.print()
-        page.print(views.rows_table(found))
-        deliver.print_text(page, *views.outlier_lines(found), *views.sentences(found))
-        deliver.print_text(page, views.software_sentence(found), *views.measurement_lines(further))
-    deliver.report_written(output)
-
-
-def _fabric(file: str, system: str, op: str | None, stride: int, output: str | None) -> None:
-    """Fit few constants of a fabric to what nccl-tests measured."""
-    from jaxroof.cli import deliver
-    from jaxroof.io.atomic import write_lines
-    from jaxroof.validation.calibration.fabric import fabric_lines, fit_fabric
-    from jaxroof.views.text import fabric_fit as views
-    from jaxroof.views.text.said import Detail
-
-    found = fit_fabric(file, system, op, stride)
+        with working(f"fitting constants to {len(table):,} rows"):
+            try:
+                found = calibrate(table, system)
+            except InputError as error:
+                words = str(error)
+                raise refusal(file, words) if words.startswith("no row") else error from None
+            further = most_instructive(found)
+        lines = (*chip_lines(found, name),)
+        said, in_json = views.chip_said(found, further), views.chip_json(found, further)
     if output is not None:
-        write_lines(output, fabric_lines(found))
+        write_lines(output, lines)
     if deliver.detail() is Detail.JSON:
-        click.echo(views.fit_json(found))
+        click.echo(in_json)
     else:
-        page = deliver.console()
-        deliver.print_text(page, views.fit_sentence(found))
-        page.print()
-        page.print(views.constants_table(found.constants, views.amount))
-        deliver.print_text(page, views.untold_sentence(found.untold))
-    deliver.report_written(output)
-
-
-def _servers(table: Any, file: str, system: str, software: str | None, output: str | None) -> None:
-    """Fit few constants of software that serves to measured servers."""
-    import pathlib
-
-    from jaxroof.cli import deliver
-    from jaxroof.cli.progress import working
-    from jaxroof.io.atomic import write_lines
-    from jaxroof.validation.calibration.server import calibrate_servers, software_lines
-    from jaxroof.views.text import server_fit as views
-    from jaxroof.views.text.fabric_fit import constants_table, untold_sentence
-    from jaxroof.views.text.said import Detail
-
-    with working(f"fitting constants to {len(table):,} rows"):
-        found = calibrate_servers(table, system, software)
-    if output is not None:
-        write_lines(output, software_lines(found, pathlib.Path(file).name))
-    if deliver.detail() is Detail.JSON:
-        click.echo(views.fit_json(found))
-    else:
-        page = deliver.console()
-        deliver.print_text(page, views.fit_sentence(found))
-        if found.constants:
-            page.print()
-            page.print(constants_table(found.constants, views.amount))
-        deliver.print_text(page, untold_sentence(found.untold, "rows"), *views.sentences(found))
+        deliver.say_all(said)
     deliver.report_written(output)

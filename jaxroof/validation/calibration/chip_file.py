@@ -6,15 +6,13 @@ import tomllib
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from jaxroof import catalog
 from jaxroof.catalog.chip import Chip
 from jaxroof.catalog.lookup import chip_of
 from jaxroof.estimators.training.interval import REGIMES
 from jaxroof.limits import counted
 from jaxroof.validation.calibration.fit import Calibration
-from jaxroof.validation.calibration.problem import SOFTWARE
+from jaxroof.validation.calibration.told import Fitted, file_lines
 
 NEW = ("base", "title", "source", "calibrated")  # keys of a chip that are written anew
 
@@ -23,16 +21,12 @@ def chip_lines(found: Calibration, rows: str) -> Iterator[str]:
     """Yield the lines of a TOML file: a system whose chip has some constants changed."""
     machine = found.machine
     steps = counted(len(found.rows), "measured step")
-    yield f"# Constants fitted by jaxroof calibrate to {steps} of {rows},"
-    yield f"# on {found.system}, from those of {machine.start}. A factor of the software divides"
-    yield "# all rates that a chip reaches, and multiplies the time once a step. Fitted, with"
-    yield "# intervals of 80 %:"
-    for one in (found.factor, *found.constants):
-        what = "factor" if one.name == SOFTWARE else f"{one.name}, before the factor"
-        ends = f"{one.low:.4g} to {one.high:.4g}"
-        yield f"# {what}: {one.value:.4g} ({ends}; before the fit {one.catalogue:.4g})."
-    after = 100.0 * float(np.median(np.abs(np.expm1(found.after))))
-    yield f"# Median error on these rows: {after:.1f} %."
+    factor = found.factor._replace(name="factor of the software")
+    others = [one._replace(name=f"{one.name}, before the factor") for one in found.constants]
+    words = f"{steps} on {found.system}, from {machine.start}"
+    told = Fitted({}, words, (), (factor, *others), (), found.before, found.after)
+    yield from file_lines(rows, told)
+    yield "# The factor divides all rates that a chip reaches, and multiplies the time once a step."
     if found.asked:
         yield "# To ask as these rows ran, set:"
         yield from (f"#   --set {one}" for one in found.asked)

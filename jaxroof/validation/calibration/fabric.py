@@ -11,14 +11,13 @@ import numpy as np
 
 from jaxroof import catalog
 from jaxroof.analyses.collective_machine import Machine, machine, preset_of
-from jaxroof.errors import refusal
+from jaxroof.errors import listing, refusal
 from jaxroof.formulas import collectives as formulas
 from jaxroof.formulas.collectives import CANDIDATES, Op
 from jaxroof.io.nccl_tests import Series, read_tests
 from jaxroof.records import get_at, leaves, replace_at
-from jaxroof.validation.calibration.fit import Constant
 from jaxroof.validation.calibration.problem import Prior
-from jaxroof.validation.calibration.told import fit_told
+from jaxroof.validation.calibration.told import Fitted, fit_told
 
 NOISE = 0.1  # deviation of ln(time) of a size about the model
 HOPPER = "h100-nvs8"  # the system of a fabric without one of its own, of GH200
@@ -41,20 +40,7 @@ class Group(NamedTuple):
     runs: np.ndarray  # among the candidates of the operation
 
 
-class FabricFit(NamedTuple):
-    """Constants of a fabric that were fitted to measured collectives."""
-
-    system: str
-    file: str
-    tests: tuple[tuple[str, int, int], ...]  # operation, ranks, sizes
-    constants: tuple[Constant, ...]  # those that the sizes tell
-    untold: tuple[str, ...]
-    before: np.ndarray  # ln(predicted / measured) of every size before the fit
-    after: np.ndarray
-    machine: Machine  # with the fitted constants
-
-
-def fit_fabric(file: str, system: str, op: str | None = None, stride: int = 1) -> FabricFit:
+def fit_fabric(file: str, system: str, op: str | None = None, stride: int = 1) -> Fitted:
     """Return the constants of a fabric that a file of nccl-tests tells.
 
     ln t(x) = ln measured + noise, x = ln(constant / constant before), with normal priors; what runs
@@ -86,16 +72,17 @@ def fit_fabric(file: str, system: str, op: str | None = None, stride: int = 1) -
     told = fit_told(names, start, errors, np.full(len(seconds), NOISE), prior, STEP)
     if not told.places:
         raise refusal(file, "too few sizes to tell any constant; expected a run over many sizes")
-    before, after = errors(np.stack([np.zeros(len(names)), told.values]))
-    return FabricFit(
-        system,
-        file,
-        tuple((group.op.value, int(group.spread.members), len(group.sizes)) for group in groups),
-        told.constants,
-        tuple(name for k, name in enumerate(names) if k not in told.places),
-        before,
-        after,
-        _with(found, {one.name: one.value for one in told.constants}),
+    ran = [(group.op.value, int(group.spread.members), len(group.sizes)) for group in groups]
+    words = listing([f"{count} sizes of {op} over {n:,}" for op, n, count in ran])
+    after = _with(found, {one.name: one.value for one in told.constants})
+    return Fitted(
+        about={"system": system, "tests": ran},
+        words=f"{words} on {system}",
+        written=tuple(_system_lines(system, after)),
+        constants=told.constants,
+        untold=told.untold,
+        before=told.before,
+        after=told.after,
     )
 
 
@@ -156,24 +143,18 @@ def _with(found: Machine, changed: dict[str, Any]) -> Machine:
     return found
 
 
-def fabric_lines(found: FabricFit) -> Iterator[str]:
-    """Yield the lines of a system file with the fitted constants."""
-    tests = ", ".join(f"{op} over {ranks}" for op, ranks, _ in found.tests)
-    yield f"# Constants fitted by jaxroof calibrate to {len(found.after)} sizes of {tests},"
-    yield f"# from those of {found.system}, with intervals of 80 %:"
-    for one in found.constants:
-        ends = f"{one.low:.4g} to {one.high:.4g}"
-        yield f"# {one.name}: {one.value:.4g} ({ends}; before {one.catalogue:.4g})."
-    written = {"title": f"{found.system}, calibrated", "source": "jaxroof calibrate"}
-    if catalog.is_file(found.system):
-        own = catalog.describe("systems", found.system)
+def _system_lines(system: str, found: Machine) -> Iterator[str]:
+    """Yield the lines of a system file with the constants of a machine."""
+    written = {"title": f"{system}, calibrated", "source": "jaxroof calibrate"}
+    if catalog.is_file(system):
+        own = catalog.describe("systems", system)
         written = {k: v for k, v in own.items() if not isinstance(v, dict | list)} | written
-    fabric = preset_of(found.system)
+    fabric = preset_of(system)
     if fabric is not None:  # what its library's choices were made on, and the chip of its nodes
         base = catalog.describe("fabrics", fabric).get("system", HOPPER)
         written = {"base": base} | written | {"fabric": fabric}
     yield from (f"{key} = {json.dumps(value)}" for key, value in written.items())
-    for heading, record in (("[library]", found.machine.library),
-                            *(("[[tiers]]", tier) for tier in found.machine.tiers)):  # fmt: skip
+    for heading, record in (("[library]", found.library),
+                            *(("[[tiers]]", tier) for tier in found.tiers)):  # fmt: skip
         yield heading
         yield from (f"{path} = {float(value)!r}" for path, _, value in leaves(record))

@@ -4,7 +4,7 @@ Source: docs/models/serving.md, section 2 (what is believed) and section 12 (spr
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,29 +32,13 @@ from jaxroof.validation.calibration.problem import (
     covariance,
     own_half_width,
 )
-from jaxroof.validation.calibration.told import Told, fit_told, model_of
+from jaxroof.validation.calibration.told import Fitted, Told, fit_told, model_of
 from jaxroof.validation.serving import QUANTITIES, groups_of, predicted, server_answers
 
 STEP = 1e-4  # of ln(constant), for slopes
 FOLDS = 5  # most groups of rows that are left out in turn
 OWN = ("dense", "experts")
 TIMES = {"tpot", "pool", "latency", "step", "prompt"}  # that an interval of one's own is of
-
-
-class ServerFit(NamedTuple):
-    """Constants of a software on a chip that were fitted to measured servers."""
-
-    software: str
-    system: str
-    changed: dict[str, float]  # constants of the software before the fit that are not its base's
-    rows: int  # measured values
-    constants: tuple[Constant, ...]  # those that the rows tell
-    untold: tuple[str, ...]
-    before: np.ndarray  # ln(predicted / measured) of every value before the fit
-    after: np.ndarray
-    apart: np.ndarray  # of each value by a fit without its row
-    own: dict[str, float]  # half widths at 80 % that the rows support, by kind of model
-    left_out: tuple[tuple[str, str], ...]  # name of a row, why it was not used
 
 
 class Part(NamedTuple):
@@ -67,7 +51,7 @@ class Part(NamedTuple):
     measured: np.ndarray
 
 
-def calibrate_servers(frame: pd.DataFrame, system: str, software: str | None) -> ServerFit:
+def calibrate_servers(frame: pd.DataFrame, system: str, software: str | None) -> Fitted:
     """Return the constants of software that measured servers on one system tell.
 
     ln t(x) = ln measured + noise, x = ln(constant / constant before), with the deviations that
@@ -100,7 +84,6 @@ def calibrate_servers(frame: pd.DataFrame, system: str, software: str | None) ->
         return np.concatenate([_errors(part, moved) for part in parts], axis=1)
 
     told = fit_told(names, start, errors, noise, prior, STEP)
-    first, last = errors(np.stack([np.zeros(len(names)), told.values]))
     rows = np.concatenate([part.group.rows[part.here] for part in parts])
     model = model_of(errors, told.places, len(names), STEP)
     apart = _apart(rows, model, told, noise, prior)
@@ -110,15 +93,16 @@ def calibrate_servers(frame: pd.DataFrame, system: str, software: str | None) ->
         spread = float(half_width_within_source(float(kind == "experts")))
         known = apart[here & np.isfinite(apart)]
         own[kind] = own_half_width(known, spread) if len(known) >= FEWEST else 0.0
-    return ServerFit(
-        software=frame["software"][0],
-        system=system,
-        changed=_changed(frame["software"][0], system, before),
-        rows=len(first),
+    software = frame["software"][0]
+    values = counted(len(told.before), "measured value")
+    return Fitted(
+        about={"software": software, "system": system, "values": len(told.before)},
+        words=f"{software} on {system}, {values}",
+        written=tuple(_software_lines(software, system, values, told.constants, own)),
         constants=told.constants,
-        untold=tuple(name for k, name in enumerate(names) if k not in told.places),
-        before=first,
-        after=last,
+        untold=told.untold,
+        before=told.before,
+        after=told.after,
         apart=apart,
         own=own,
         left_out=tuple(zip(left_out["id"], left_out["reason"], strict=True)),
@@ -187,32 +171,25 @@ def _apart(rows: np.ndarray, model: Model, told: Told, noise: np.ndarray, prior:
     return found
 
 
-def _changed(software: str, system: str, before: ServingSoftware) -> dict[str, float]:
-    """Return what a file changed of its software, which the fit goes on from."""
-    base = serving_software(catalog.base_of(KIND, software) or START, system)
-    both = {
-        name: (float(getattr(before, name)), float(getattr(base, name)))
-        for name in units(ServingSoftware)
-    }
-    own = {"calibrated", "experts_measured", *(f"own_{kind}" for kind in OWN)}
-    return {name: new for name, (new, old) in both.items() if new != old and name not in own}
+def _software_lines(
+    software: str, system: str, values: str, told: Iterable[Constant], own: Mapping[str, float]
+) -> Iterator[str]:
+    """Yield the lines of a file of software: what an earlier one changed of its base, and the fit.
 
-
-def software_lines(found: ServerFit, rows: str) -> Iterator[str]:
-    """Yield the lines of a TOML file that ``software`` takes: some constants changed."""
-    values = counted(found.rows, "measured value")
-    yield f"# Constants fitted by jaxroof calibrate to {values} of {rows}, on {found.system},"
-    yield f"# from those of {found.software}, with intervals of 80 %:"
-    for one in found.constants:
-        ends = f"{one.low:.4g} to {one.high:.4g}"
-        yield f"# {one.name}: {one.value:.4g} ({ends}; before the fit {one.catalogue:.4g})."
-    after = 100.0 * float(np.median(np.abs(np.expm1(found.after))))
-    yield f"# Median error on these values: {after:.1f} %."
-    base = catalog.base_of(KIND, found.software) or START
+    They come with the half widths that the rows support.
+    """
+    base = catalog.base_of(KIND, software) or START
     yield f"base = {json.dumps(base)}"
     yield f'title = "{base}, calibrated on {values}"'
     yield 'source = "jaxroof calibrate"'
-    for name, value in {**found.changed, **{c.name: c.value for c in found.constants}}.items():
+    before, usual = serving_software(software, system), serving_software(base, system)
+    kept = {*units(ServingSoftware)} - {"calibrated", "experts_measured"}
+    kept -= {f"own_{kind}" for kind in OWN}
+    both = {
+        n: (float(getattr(before, n)), float(getattr(usual, n))) for n in units(ServingSoftware)
+    }
+    changed = {n: new for n, (new, old) in both.items() if new != old and n in kept}
+    for name, value in {**changed, **{one.name: one.value for one in told}}.items():
         yield f"{name} = {value!r}"
     yield "# Half widths of ln(time) at 80 % that these rows support; 0: as of all servers."
-    yield from (f"own_{kind} = {half:.4g}" for kind, half in found.own.items())
+    yield from (f"own_{kind} = {half:.4g}" for kind, half in own.items())

@@ -1,17 +1,19 @@
 """Constants that were fitted to measured steps: a table, sentences, JSON."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from jaxroof.catalog.chip import Chip, SharedConstants
+from jaxroof.catalog.serving_software import ServingSoftware
+from jaxroof.catalog.system import Library, Tier
 from jaxroof.estimators.training.inputs import Framework
 from jaxroof.estimators.training.interval import REGIMES, WITHIN_SOURCE
 from jaxroof.limits import counted
 from jaxroof.records import units
-from jaxroof.units import seconds
+from jaxroof.units import seconds, show
 from jaxroof.validation.calibration.believed import SHARED
 from jaxroof.validation.calibration.fit import MOST_PLANS, Calibration, Constant
 from jaxroof.validation.calibration.next_measurement import Measurement
@@ -22,36 +24,107 @@ from jaxroof.validation.calibration.problem import (
     SOFTWARE,
     outliers,
 )
+from jaxroof.validation.calibration.told import Fitted, median_error
 from jaxroof.views.text.layout import PlainTable, Shown
+from jaxroof.views.text.said import Said, quiet, usual
 
 MOST_SHOWN = 12  # rows of a table
 LONGEST = 26  # characters of a name
+UNITS = {  # of constants of chips, software that serves and fabrics, by their last names
+    name: unit
+    for kind in (Chip, SharedConstants, ServingSoftware, Tier, Library)
+    for name, unit in units(kind).items()
+}
 
 
-def constants_table(found: Calibration) -> PlainTable:
+def constants_table(title: str, constants: Iterable[Constant], *more: Shown) -> PlainTable:
     """Return one row per constant that the rows tell: before, fitted, 80 % interval."""
-    unit = units(SharedConstants) | units(Chip)
 
-    def column(head: str, name: str, optional: int = 0) -> Shown:
-        def cell(one: Constant) -> str:
-            if name == "written" and one.name.startswith(SHARED):
-                return "--set"  # no constant of a chip
-            value: float = getattr(one, name)
-            in_seconds = unit.get(one.name.removeprefix(SHARED)) == "s"
-            return seconds(value) if in_seconds else f"{value:.4g}"
-
-        return Shown(head, cell, optional)
+    def column(head: str, name: str) -> Shown:
+        return Shown(head, lambda one: _amount(one.name, getattr(one, name)))
 
     columns = [
         Shown("constant", lambda one: one.name, 0, "left"),
         column("before", "catalogue"),
         column("fitted", "value"),
         *(column(name, name) for name in ("low", "high")),
-        column("in the\nfile", "written", 1),
+        *more,
     ]
-    factor = found.factor._replace(name="factor of the software")
-    title = "factor and constants fitted together, with 80 % intervals"
-    return PlainTable(title).add_rows(columns, (factor, *found.constants))
+    return PlainTable(title).add_rows(columns, constants)
+
+
+def _amount(name: str, value: float) -> str:
+    return show(float(f"{value:.4g}"), UNITS.get(name.rpartition(".")[2], "1"))
+
+
+# ---- Software that serves, and fabrics -----------------------------------------------------------
+
+
+def fitted_said(found: Fitted) -> Iterator[Said]:
+    """Yield what was fitted, the errors before and after, and how far to trust it."""
+    errors = {"before the fit": found.before, "after": found.after}
+    errors |= {"of rows that were left out": found.apart}
+    said = [f"{_median(some)} {n}" for n, some in errors.items() if np.any(np.isfinite(some))]
+    yield from usual(f"{found.words}: median error {', '.join(said)}.")
+    if found.constants:
+        yield from quiet(constants_table("constants with 80 % intervals", found.constants))
+    yield from usual(untold_sentence(found.untold))
+    for kind, half in found.own.items():
+        ends = f"{np.exp(-half):.2f} to {np.exp(half):.2f}"
+        trust = f"Servers of kind {kind}: {ends} times TPOT in 80 % of runs."
+        yield from usual(trust * (half > 0.0))
+    yield from usual(_not_used(found.left_out, "value"))
+
+
+def fitted_json(found: Fitted) -> str:
+    """Return a fit as one JSON object."""
+    errors = {"before": median_error(found.before), "after": median_error(found.after)}
+    constants = {
+        one.name: {"before": one.catalogue, "fitted": one.value, "interval_80": [one.low, one.high]}
+        for one in found.constants
+    }
+    more = {"untold": found.untold, "own": found.own, "left_out": found.left_out}
+    return json.dumps(
+        {**found.about, "median_error": errors, **more, "constants": constants}, indent=2
+    )
+
+
+def untold_sentence(untold: Sequence[str]) -> str:
+    """Return the constants that what was measured does not tell."""
+    return f"Not told by these rows, left as before: {', '.join(untold)}." if untold else ""
+
+
+def _not_used(left_out: Sequence[tuple[str, str]], what: str) -> str:
+    """Return how many rows were not used, and why; empty if all were."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in left_out:
+        by_reason.setdefault(reason, []).append(name)
+    told = [
+        f"{'row' if len(names) == 1 else f'{len(names):,} rows such as'} {names[0]}: {reason}"
+        for reason, names in by_reason.items()
+    ]
+    return f"Not used: {counted(len(left_out), what)}; {'; '.join(told)}." if told else ""
+
+
+# ---- A chip --------------------------------------------------------------------------------------
+
+
+def chip_said(found: Calibration, further: Sequence[Measurement]) -> Iterator[Said]:
+    """Yield the factor, the constants, the rows furthest from the fit, and how far to trust it."""
+    yield from usual(factor_sentence(found))
+    if found.constants:
+        factor = found.factor._replace(name="factor of the software")
+        title = "factor and constants fitted together, with 80 % intervals"
+        every = (factor, *found.constants)
+        yield from quiet(constants_table(title, every, Shown("in the\nfile", _written, 1)))
+    yield from quiet(rows_table(found))
+    yield from usual(*outlier_lines(found), *sentences(found))
+    yield from usual(software_sentence(found), *measurement_lines(further))
+
+
+def _written(one: Constant) -> str:
+    shared = one.name.startswith(SHARED)  # no constant of a chip
+    return "--set" if shared else _amount(one.name, one.written)
 
 
 def factor_sentence(found: Calibration) -> str:
@@ -130,13 +203,10 @@ def sentences(found: Calibration) -> Iterator[str]:
     yield from interval_lines(found)
     if len(found.plans) == 1:
         yield "One plan cannot be left out: no error of rows that the fit has not seen."
-    if found.untold:
-        yield f"Not told by these rows, left as before: {', '.join(found.untold)}."
+    yield untold_sentence(found.untold)
     if len(found.plans) == MOST_PLANS:
         yield f"The fit takes at most {MOST_PLANS:,} plans, evenly from all; others were not read."
-    if found.left_out:
-        reasons = "; ".join(_reasons(found))
-        yield f"Not used: {counted(len(found.left_out), 'row')}; {reasons}."
+    yield _not_used(found.left_out, "row")
 
 
 def software_sentence(found: Calibration) -> str:
@@ -152,17 +222,7 @@ def software_sentence(found: Calibration) -> str:
 
 
 def _median(values: np.ndarray) -> str:
-    return f"{100.0 * float(np.median(np.abs(np.expm1(values)))):.1f} %"
-
-
-def _reasons(found: Calibration) -> list[str]:
-    by_reason: dict[str, list[str]] = {}
-    for name, reason in found.left_out:
-        by_reason.setdefault(reason, []).append(name)
-    return [
-        f"{'row' if len(names) == 1 else f'{len(names):,} rows such as'} {names[0]}: {reason}"
-        for reason, names in by_reason.items()
-    ]
+    return f"{100.0 * median_error(values):.1f} %"
 
 
 def measurement_lines(found: Sequence[Measurement]) -> Iterator[str]:
@@ -175,7 +235,7 @@ def measurement_lines(found: Sequence[Measurement]) -> Iterator[str]:
         yield f"  row {one.row} with {one.change}: {what} from ± {before} to ± {after} at 80 %"
 
 
-def calibration_json(found: Calibration, further: Sequence[Measurement]) -> str:
+def chip_json(found: Calibration, further: Sequence[Measurement]) -> str:
     """Return what was fitted as one JSON object; errors in per cent."""
     errors = {"catalogue": found.before, "fit": found.after, "left_out": found.apart}
     plain: dict[str, Any] = {
