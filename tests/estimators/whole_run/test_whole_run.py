@@ -134,7 +134,7 @@ def test_without_prices_or_watts_there_are_no_dollars_or_energy():
         ({"operation.pue": 0.9}, "operation.pue: expected a finite number of at least 1"),
         ({"operation.chip_mtbf": 0}, "operation.chip_mtbf: expected"),
         ({"operation.disk_interval": 9.0}, "operation.disk_interval: 9, without effect while"),
-        ({"operation.rent": "2 GB"}, "operation.rent: 'GB' is not in USD/s"),
+        ({"operation.rent": "2 GB"}, "operation.rent: 'GB' is not in $/h"),
         ({"operation.spare_nodes": -1}, "operation.spare_nodes: expected"),
         ({"operation.ppue": 1.1}, "Did you mean 'operation.pue'?"),
     ],
