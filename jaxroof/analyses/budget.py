@@ -11,6 +11,7 @@ import xarray as xr
 from jaxroof import catalog
 from jaxroof.analyses.training_plans import Progress, Rules, plans_asked, plans_on
 from jaxroof.catalog import lookup
+from jaxroof.engine.search.one_machine import limit_of
 from jaxroof.engine.sensitivity.elasticities import elasticities
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimators import on_system
@@ -91,6 +92,8 @@ def budget(
         if len(machine.fitting):
             row = machine.reports(machine.best(1)[0]).isel(plan=0)
             named = {"system": name, "gpus": ((), size, {"long_name": "Accelerators"})}
+            told = {"units": "B", "long_name": "What a plan may need"}
+            named["memory_limit"] = ((), limit_of(asked[name]), told)
             found.append(row.drop_vars("plan", errors="ignore").assign(named))
         else:
             legal = "no plan fits" if machine.plans.size else "no plan is legal"

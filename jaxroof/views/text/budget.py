@@ -10,9 +10,10 @@ import xarray as xr
 from jaxroof.analyses.budget import AIMS, LIMITS, broken
 from jaxroof.errors import listing
 from jaxroof.estimators.whole_run.report import HIGH, MEDIAN
-from jaxroof.units import days
+from jaxroof.units import days, size
 from jaxroof.views.text.interval import tokens_sentence
 from jaxroof.views.text.layout import PlainTable, Shown
+from jaxroof.views.text.margin import margin_of
 from jaxroof.views.text.plan import plan_sentence, usual_words
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual
 from jaxroof.views.text.whole_run import (
@@ -46,7 +47,8 @@ def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
     yield from quiet(table(data))
     best = int(data.best)
     if best >= 0:
-        yield from usual(plan_sentence(_row(data, best)), _levers(data))
+        row = _row(data, best)
+        yield from usual(plan_sentence(row), _tight(row), _levers(data))
     yield from usual(_without(data), BAND, _tokens(data))
 
 
@@ -199,6 +201,16 @@ def _row(data: xr.Dataset, place: int) -> xr.Dataset:
 
 def _name(row: xr.Dataset) -> str:
     return f"{int(row.gpus):,} {row.system.values}"
+
+
+def _tight(row: xr.Dataset) -> str:
+    """Return that a plan may not fit; empty where its memory is surely less than there is."""
+    need, limit = float(row.memory), float(row.get("memory_limit", math.inf))
+    most = float(row.get("memory_high", math.nan))
+    if not (most > limit or margin_of(row, "memory").is_doubtful(need, limit)):
+        return ""
+    told = f"It needs {size(need, 'B')} of {size(limit, 'B')}"
+    return f"{told}: the margin is less than the error of that number, so it may not fit."
 
 
 def _levers(data: xr.Dataset) -> str:
