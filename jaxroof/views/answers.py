@@ -30,7 +30,7 @@ MODULES = {  # the attribute ``question`` of a Dataset, and the module of its an
     "frontier": "frontier",
     "compare": "compare",
     "pareto": "pareto",
-    "against": "against",
+    "against": "pareto",
     "uncertain": "uncertain",
     "layers": "layers",
     "stages": "stages",

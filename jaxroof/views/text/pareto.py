@@ -14,6 +14,7 @@ from jaxroof.analyses.result_metadata import (
     run_of,
     timed_of,
     unit_of,
+    words_of,
 )
 from jaxroof.catalog.needs import training_capacities
 from jaxroof.errors import listing
@@ -50,6 +51,9 @@ def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
     capacities = training_capacities(not roles(data).get("labelled"))
     each = stairs_of(data)
     there = {gpus: stairs for gpus, stairs in each.items() if stairs.sizes["step_number"]}
+    if data.attrs.get("question") == "against":
+        yield from _against(data, each, gain)
+        return
     yield from title(_title(data))
     if not there:
         yield from quiet("No plan is legal.")
@@ -68,6 +72,49 @@ def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
         yield from usual(f"No plan is legal on {none} accelerators." if none else "")
     yield from usual(tokens_sentence(data))
     yield from verbose(interval_sentence(data))
+
+
+def _against(data: xr.Dataset, each: Mapping[int, xr.Dataset], gain: float) -> Iterator[Said]:
+    """Yield the ends of the staircase against another result than the memory, and its steps."""
+    yield from title(str(data.attrs.get("title", "")))
+    for gpus, stairs in each.items():
+        if not stairs.sizes["step_number"]:
+            yield from quiet(f"No plan is within the limits on {gpus:,} accelerators.")
+            continue
+        yield from usual(_ends_sentence(stairs))
+        chosen = stairs_to_show(stairs, gain)
+        yield from quiet(_steps_table(stairs.isel(step_number=chosen)))
+        some = f"shown are those that gain {100 * gain:.3g} %"
+        fits = f" {int(np.count_nonzero(stairs.fits.values)):,} fit every limit."
+        of = f"some bound of {words_of(stairs, need_of(stairs))}"
+        counts = _counts(stairs, len(chosen), f"best at {of}", some)
+        yield from usual(glossary(stairs), counts + fits)
+
+
+def _ends_sentence(stairs: xr.Dataset) -> str:
+    swept, aim = need_of(stairs), objective_of(stairs)
+    first, last = (
+        f"{words_of(stairs, aim)} {_amount(end, aim)} at {words_of(stairs, swept)} "
+        f"{_amount(end, swept)} ({placed_words(end)})"
+        for end in (stairs.isel(step_number=place) for place in (0, -1))
+    )
+    return f"From {first} to {last}." if stairs.sizes["step_number"] > 1 else f"Only {first}."
+
+
+def _steps_table(stairs: xr.Dataset) -> PlainTable:
+    """Return one row a step: both results, the plan, and whether it is within every limit."""
+    rows = [stairs.isel(step_number=place) for place in range(stairs.sizes["step_number"])]
+
+    def shown(name: str) -> Shown:
+        return Shown(head_of(stairs, name), lambda row: _amount(row, name))
+
+    both = shown(need_of(stairs)), shown(objective_of(stairs))
+    fits = Shown("fits", lambda row: "yes" if bool(row.fits) else "no", 1)
+    return PlainTable().add_rows([*both, *plan_columns(stairs, rows, 7), fits], rows)
+
+
+def _amount(row: xr.Dataset, name: str) -> str:
+    return amount(float(row[name]), unit_of(row, name))
 
 
 def _title(data: xr.Dataset) -> str:
@@ -164,10 +211,7 @@ def stairs_table(stairs: xr.Dataset, chosen: Sequence[int], capacities: Capaciti
 
 def _days(row: xr.Dataset) -> str:
     """Return the days of a training, or what else is optimised."""
-    if DAYS in row:
-        return days(days_of(row))
-    aim = objective_of(row)
-    return amount(float(row[aim]), unit_of(row, aim))
+    return days(days_of(row)) if DAYS in row else _amount(row, objective_of(row))
 
 
 def stairs_sentences(stairs: xr.Dataset, gain: float) -> list[str]:
@@ -193,15 +237,19 @@ def stairs_sentences(stairs: xr.Dataset, gain: float) -> list[str]:
 
 def shown_sentence(stairs: xr.Dataset, shown: int, gain: float) -> str:
     """Return how many stairs there are, and at whose rates their times are."""
-    count, legal = stairs.sizes["step_number"], int(stairs.plans_legal.values[0])
-    some = "all are shown"
-    if shown < count:
-        some = f"shown are the leanest, the best that fits, and those that gain {100 * gain:.3g} %"
-    stair = "plan of" if count == 1 else "plans of"
+    some = f"shown are the leanest, the best that fits, and those that gain {100 * gain:.3g} %"
     return (
-        f"{count:,} {stair} {legal:,} are faster than all that need less memory; {some}. "
+        f"{_counts(stairs, shown, 'faster than all that need less memory', some)} "
         "Every time is at the rates of this machine, whatever else holds the memory."
     )
+
+
+def _counts(stairs: xr.Dataset, shown: int, what: str, some: str) -> str:
+    """Return how many of the legal plans are steps, and which of them are shown."""
+    count, legal = stairs.sizes["step_number"], int(stairs.plans_legal.values[0])
+    stair = "plan of" if count == 1 else "plans of"
+    some = some if shown < count else "all are shown"
+    return f"{count:,} {stair} {legal:,} are {what}; {some}."
 
 
 def _own(stairs: xr.Dataset, own: int, limit: str) -> str:
