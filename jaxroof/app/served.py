@@ -1,6 +1,5 @@
 """The question of a server that a state asks: for Python, for the shell, and its answer."""
 
-import shlex
 from typing import Any
 
 import xarray as xr
@@ -9,7 +8,7 @@ from jaxroof.analyses.serve import SPLITS, serve
 from jaxroof.app.controls import numbers_of
 from jaxroof.app.question import MAIN, OF_TABS, RENT, SERVED, model_table, table_of
 from jaxroof.app.state import State
-from jaxroof.app.tabs.share import exact
+from jaxroof.app.tabs.share import command_line, exact, program
 from jaxroof.catalog.lookup import serving_system
 from jaxroof.catalog.serving_software import serving_name, serving_software
 from jaxroof.estimators.serving.serving import served_architecture
@@ -61,19 +60,13 @@ def command(state: State) -> str:
     >>> command(State())[:41]
     'jaxroof serve --model llama3-70b --system'
     """
-    words = ["jaxroof", "serve"]
-    for name, value in served(state).items():
-        words += ["--input" if name == "prompt" else f"--{name}", str(value)]
-    for path, value in machine_settings(state).items():
-        words += ["--set", f"{path}={value}"]
-    return shlex.join(words)
+    named = {"input" if name == "prompt" else name: v for name, v in served(state).items()}
+    return command_line("serve", named, machine_settings(state))
 
 
 def python(state: State) -> str:
     """Return the question as a Python program."""
-    every = {**served(state), "settings": machine_settings(state)}
-    lines = "".join(f"    {name}={value!r},\n" for name, value in every.items() if value)
-    return f"import jaxroof as jr\n\ndata = jr.serve(\n{lines})\nprint(data)\n"
+    return program("serve(", {**served(state), "settings": machine_settings(state)}, "data")
 
 
 def given(state: State) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from jaxroof.units import parse
 from jaxroof.views.answers import answer
 from jaxroof.views.plots import style
 from jaxroof.views.plots.budget import bars_of
+from jaxroof.views.plots.frontier import band_of
 from jaxroof.views.text.frontier import frontiers, middle_speed
 from jaxroof.views.text.plan import shown_fields
 from jaxroof.views.text.ranked import own_sentence
@@ -165,7 +166,7 @@ def test_the_frontier_of_the_page_says_who_is_not_on_it_and_its_band_is_that_of_
     assert [one.name for one in every] == ["mi355x", "b200-180-sxm"]
     assert "format is not known" in json.loads(data.attrs["without"])["h100-nvs8"]
     speed = middle_speed(data, every)
-    low, high = serving.band_of(every[1], np.array([speed]))
+    low, high = band_of(every[1], np.array([speed]))
     assert low[0] < every[1].rate(speed) < high[0]
     state = dataclasses.replace(SERVER, system="b200-180-sxm", split="aggregated")
     best = served.best_servers(state)

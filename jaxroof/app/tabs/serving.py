@@ -14,25 +14,25 @@ from bokeh.models import ColumnDataSource, HoverTool, Range1d, Span
 from jaxroof.analyses.frontier import frontier
 from jaxroof.analyses.serve import SPLITS, found_some
 from jaxroof.app.figures import INK, columns, framed, plain_number, plot
-from jaxroof.app.html import code, legend, paragraph, said_in, text
+from jaxroof.app.html import legend, paragraph, said_in, text
 from jaxroof.app.served import best_servers, command, given, machine_settings, python, served
 from jaxroof.app.state import State
 from jaxroof.app.tabs import Shown, View
-from jaxroof.app.tabs.share import OWN, copied
+from jaxroof.app.tabs.share import OWN, copied, fill
 from jaxroof.errors import InputError
-from jaxroof.validation.serving import measured_points
 from jaxroof.views.answers import answer
 from jaxroof.views.plots import style
+from jaxroof.views.plots.frontier import band_of, measured_of
 from jaxroof.views.text.frontier import CASE, Frontier, frontiers, middle_speed
 from jaxroof.views.text.said import Detail, Said
-from jaxroof.views.text.serve import lengths, plan_words
+from jaxroof.views.text.serve import plan_words
 
 BESIDE = ("h100-nvs8", "h200-141-sxm", "b200-180-sxm", "mi300x")  # until there are enough
 FRONTIERS = 4
 STEP, EDGES, RUN = ("x", "y", "name", "plan"), ("x", "low", "high"), ("x", "y", "colour")
 ROOM = 1.05  # of an axis
 POINTS = 200  # of a band
-TEXTS = {"command": ("As a command", command), "Python": ("As Python", python)}
+TEXTS = (("As a command", "command", command), ("As Python", "Python", python))
 PLANS, SPEEDS = "The best plans", "The best rate at each speed that users see"
 ABOVE = (
     "More to the right: each user sees more tokens a second; higher: a GPU gives more. "
@@ -98,16 +98,14 @@ def serving_view() -> View:
     """Return the tab of servers: plans, what binds, the frontier beside others, texts to share."""
     made, draw = _frontiers()
     said, above, below, frame = text(), text(), text(), framed(made, "frontier")
-    texts = [copied(title, name) for name, (title, _) in TEXTS.items()]
+    texts = [copied(title, name) for title, name, _ in TEXTS]
     note = text()
     frame.visible = False  # until there is anything
 
     def show(found: Shown, data: xr.Dataset) -> None:
         if data.attrs["question"] == "serve":
             said.object = said_in(pieces(data)[1], PLANS, best=found_some(data))
-            for (pane, _), (title, write) in zip(texts, TEXTS.values(), strict=True):
-                written = write(found.state)
-                pane.object, pane.tags = f"<h3>{title}</h3>{code(written)}", [written]
+            fill(texts, TEXTS, found.state)
             files = found.state.own_model or found.state.own_system
             note.object = paragraph(OWN if files else "", "note")
             return
@@ -152,13 +150,8 @@ def _frontiers() -> tuple[Any, Any]:
         here.data = columns(STEP, [(speed, best.rate(speed), best.name, "")])
         made.x_range.end = ROOM * float(data.interactivity.max())
         made.y_range.end = ROOM * float(data.output_rate.max())
-        asked = lengths(json.loads(data.attrs["inputs"]))
-        points = []
-        for one, colour in zip(every, style.COLOURS, strict=False):
-            of = (one.about[name] for name in ("model", "system", "software", "precision"))
-            model, system, software, precision = of
-            found = measured_points(model, system, software, precision, *asked)
-            points += [(x, y, colour) for x, y in found.tolist()]
+        each = zip(every, style.COLOURS, strict=False)
+        points = [(x, y, c) for one, c in each for x, y in measured_of(data, one).tolist()]
         runs.data = columns(RUN, points)
         grid = np.linspace(1.0, made.x_range.end, POINTS)
         band.data = columns(EDGES, [*zip(grid, *band_of(every[0], grid), strict=True)])
@@ -172,13 +165,3 @@ def _steps(one: Frontier) -> list[tuple[float, float, str, str]]:
     x, y = (steps[name].values.tolist() for name in ("interactivity", "output_rate"))
     words = [plan_words(steps.isel(step_number=place)) for place in range(len(x))]
     return [*zip([0.0, *x], [y[0], *y], [one.name] * (len(x) + 1), [words[0], *words], strict=True)]
-
-
-def band_of(one: Frontier, grid: np.ndarray) -> list[np.ndarray]:
-    """Return between which rates measured servers lie: speed and rate move with the TPOT alike."""
-    edges = []
-    for end in ("tpot_high", "tpot_low"):
-        more = (one.steps.tpot / one.steps[end]).values
-        x, y = (one.steps[n].values * more for n in ("interactivity", "output_rate"))
-        edges.append(np.where(x[:, None] >= grid, y[:, None], 0.0).max(axis=0))
-    return edges

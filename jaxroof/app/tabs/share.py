@@ -6,7 +6,7 @@ import json
 import pathlib
 import shlex
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import panel as pn
@@ -74,13 +74,16 @@ def command(state: State) -> str:
     >>> command(START)
     'jaxroof search --model llama3-70b --system h100-nvs8 --gpus 256 --batch 1024'
     """
-    words = ["jaxroof", "search", "--model", state.model_words, "--system", state.system_words]
-    words += ["--gpus", str(state.gpus), "--batch", str(state.batch)]
-    for path, value in settings(state).items():
-        words += ["--set", f"{path}={value}"]
-    words += ["--where", state.where] if state.where else []
-    words += ["--mine", state.mine] if state.mine else []
-    return shlex.join(words)
+    named = {"model": state.model_words, "system": state.system_words, "gpus": state.gpus}
+    named |= {"batch": state.batch, "where": state.where, "mine": state.mine}
+    return command_line("search", named, settings(state))
+
+
+def command_line(name: str, given: Mapping[str, Any], settings: Mapping[str, str]) -> str:
+    """Return a command with what is given of its options, and with settings."""
+    pairs = [(f"--{option}", str(value)) for option, value in given.items() if value]
+    pairs += [("--set", f"{path}={value}") for path, value in settings.items()]
+    return shlex.join(["jaxroof", name, *(word for pair in pairs for word in pair)])
 
 
 def sweep_file(state: State) -> str:
@@ -118,9 +121,13 @@ def python(state: State) -> str:
         "top": TOP,
         "settings": settings(state),
     }
-    lines = [f"    {name}={value!r},\n" for name, value in given.items() if value]
-    asks = f'data = jr.search(\n    "training",\n{"".join(lines)})'
-    return f"import jaxroof as jr\n\n{asks}\nprint(data.step_time.values)\n"
+    return program('search(\n    "training",', given, "data.step_time.values")
+
+
+def program(call: str, given: Mapping[str, Any], shown: str) -> str:
+    """Return a program that asks one question with what is given of it."""
+    lines = "".join(f"    {name}={value!r},\n" for name, value in given.items() if value)
+    return f"import jaxroof as jr\n\ndata = jr.{call}\n{lines})\nprint({shown})\n"
 
 
 def _text(words: str) -> str:
@@ -130,7 +137,8 @@ def _text(words: str) -> str:
 
 # ---- The tab ------------------------------------------------------------------------------------
 
-TEXTS: tuple[tuple[str, str, Callable[..., str]], ...] = (
+Text = tuple[str, str, Callable[..., str]]  # its title, its name on a button, what writes it
+TEXTS: tuple[Text, ...] = (
     ("As a command", "command", command),
     ("As a sweep file", "sweep file", sweep_file),
     ("As Python", "Python", python),
@@ -150,8 +158,7 @@ def share_view() -> View:
         words = "The address of this page holds the whole question: copy it to share it."
         notes = [OWN] * bool(state.own_model or state.own_system) + [MINE] * bool(state.mine)
         note.object = paragraph(words) + "".join(paragraph(one, "note") for one in notes)
-        for (pane, _), (title, _, made) in zip(parts, TEXTS, strict=True):
-            pane.object, pane.tags = f"<h3>{title}</h3>{code(made(state))}", [made(state)]
+        fill(parts, TEXTS, state)
         download.visible = False  # until there is an answer
 
     def show(shown: Shown, _: Any) -> None:
@@ -160,6 +167,13 @@ def share_view() -> View:
         download.visible = True
 
     return View(body, show, lambda _: None, unanswered=show_question)
+
+
+def fill(parts: Iterable[pn.Column], texts: Iterable[Text], state: State) -> None:
+    """Show the texts of a state, each with its button."""
+    for (pane, _), (title, _, words) in zip(parts, texts, strict=True):
+        written = words(state)
+        pane.object, pane.tags = f"<h3>{title}</h3>{code(written)}", [written]
 
 
 def copied(title: str, name: str) -> pn.Column:

@@ -49,7 +49,7 @@ def picture(data: xr.Dataset) -> Figure:
     )
     axes = made.subplots()
     best = max(every, key=lambda one: one.rate(speed))
-    measured = [_measured(data, one) for one in every]
+    measured = [measured_of(data, one) for one in every]
     _axes(axes, every, np.concatenate([[best.rate(speed)], *(some[:, 1] for some in measured)]))
     for one, points, colour in zip(every, measured, style.COLOURS, strict=False):
         x, y = _curve(one)
@@ -102,22 +102,24 @@ def _band(axes: Axes, one: Frontier, colour: str) -> None:
     """Shade where measured servers lie: a slower token moves speed and rate alike."""
     low, high = axes.get_xlim()
     grid = np.linspace(max(low, 1e-6), high, 600)
+    edges = (np.maximum(end, 1e-9) for end in band_of(one, grid))  # on a logarithmic axis, too
+    axes.fill_between(grid, *edges, color=colour, alpha=0.13, linewidth=0.0, zorder=1)
+
+
+def band_of(one: Frontier, grid: np.ndarray) -> list[np.ndarray]:
+    """Return between which rates measured servers lie: speed and rate move with the TPOT alike."""
     edges = []
     for end in ("tpot_high", "tpot_low"):
         factor = (one.steps.tpot / one.steps[end]).values
         x, y = (one.steps[n].values * factor for n in ("interactivity", "output_rate"))
-        reached = np.where(x[:, None] >= grid, y[:, None], 0.0)
-        edges.append(np.maximum(reached.max(axis=0), 1e-9))  # on a logarithmic axis, too
-    axes.fill_between(grid, *edges, color=colour, alpha=0.13, linewidth=0.0, zorder=1)
+        edges.append(np.where(x[:, None] >= grid, y[:, None], 0.0).max(axis=0))
+    return edges
 
 
-def _measured(data: xr.Dataset, one: Frontier) -> np.ndarray:
+def measured_of(data: xr.Dataset, one: Frontier) -> np.ndarray:
     """Return measured servers of the model, chip, software, formats and lengths, [row, (x, y)]."""
-    asked = json.loads(data.attrs["inputs"])
-    model, system, software, formats = (
-        one.about[name] for name in ("model", "system", "software", "precision")
-    )
-    return measured_points(model, system, software, formats, *lengths(asked))
+    about = map(one.about.__getitem__, ("model", "system", "software", "precision"))
+    return measured_points(*about, *lengths(json.loads(data.attrs["inputs"])))
 
 
 def _asked(axes: Axes, best: Frontier, speed: float, taken: list[labels.Box]) -> None:
