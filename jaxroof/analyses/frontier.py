@@ -91,7 +91,8 @@ def frontier(
         else:
             without[name], nothing = str(one.attrs["why_none"]), True
     if not found:
-        why = "; ".join(dict.fromkeys(without.values()))
+        why = "; ".join(f"{name}: {said}" for name, said in without.items())
+        why = why if len(without) > 1 else next(iter(without.values()))
         raise (NothingWithin if nothing else InputError)(why)
     data = xr.concat(found, "step_number", combine_attrs="override", fill_value=0)
     attrs = {"question": "frontier", "model": _name(model), "gpus": float(gpus)}

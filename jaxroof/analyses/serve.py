@@ -244,7 +244,13 @@ def _bounds(machine: OneMachine) -> dict[str, float]:
 
 
 def _nearest(machine: OneMachine) -> np.ndarray:
-    """Return all plans, those first that exceed their limits by the smallest share."""
+    """Return the plans that lack accelerators alone, or all, the smallest excess first.
+
+    An excess is over its bound; the largest of a plan counts.
+    """
+    others = np.all([o <= 0.0 for name, o in machine.over.items() if name != LOAD], axis=0)
+    if len(some := np.flatnonzero(others)):
+        return some[np.lexsort((machine.values(some), machine.over[LOAD][some]))]
     bounds = _bounds(machine)
     shares = [machine.over[name] / bound for name, bound in bounds.items()]
     worst = np.max([np.maximum(share, 0.0) for share in shares], axis=0)

@@ -143,8 +143,11 @@ class PlansQuestion:
 
     @property
     def title(self) -> str:
-        """Return these words with the batch, where there is one."""
-        return self.words + ("" if self.batch is None else f", batch {self.batch:,}")
+        """Return these words with the batch, or with what was set by a short name."""
+        if self.batch is not None:
+            return f"{self.words}, batch {self.batch:,}"
+        given = [n for n in self.of.shorthand if n in self.settings and n not in FIELDS]
+        return ", ".join([self.words, *(f"{name} {self.settings[name]}" for name in given)])
 
     @property
     def sized(self) -> dict[str, Any]:

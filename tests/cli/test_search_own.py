@@ -59,7 +59,9 @@ def test_why_nothing_is_within_the_limits(jaxroof) -> None:
     assert said.code == 1
     assert "first excludes" in said.words
     assert "the nearest misses it by" in said.words
-    assert "175 legal plans; 0 fit every limit: cache excludes 50, first excludes 175" in said.words
+    assert (
+        "175 legal plans; 0 fit every limit: cache excludes 50 and first excludes 175" in said.words
+    )
     said = jaxroof(command("--where p=3"))
     assert said.code == 2
     assert "where: no legal plan has p=3; expected such as p=1" in said.err

@@ -40,7 +40,7 @@ Examples:
 )  # fmt: skip
 @click.option(
     "--precision", metavar="NAME", type=types.NAMES,
-    help="Of weights: bf16, fp8, fp4, mxfp4, or attention:mlp.  [default: bf16]",
+    help="Of weights: bf16, fp8, fp4, mxfp4, or attention:mlp.  [default: of 8 bits, if it can]",
 )  # fmt: skip
 @click.option("--cache", metavar="NAME", help="Of the cache: bf16 or fp8.  [default: bf16]")
 @click.option(
@@ -76,6 +76,8 @@ def command(
     from jaxroof.errors import refusal
 
     deliver.check_output(output)
+    if (rent := options["rent"]) and rent.replace(".", "", 1).isdigit():
+        raise refusal("--rent", f"{rent}: a price of no time; expected such as '{rent} $/h'")
     asked = {"model": options.pop("model_name"), "output": answer, **options}
     lists = {"system": systems, **{n: asked.pop(n) for n in ("software", "precision")}}
     asked["settings"] = settings_of(sets)

@@ -109,13 +109,15 @@ def why_not(rules: Iterable[Rule]) -> WhyNot:
                 return f"{held}: not legal ({rule.words}); {rule.fact.format(**facts)}".rstrip("; ")
         for name, value in given.items():
             if value not in LISTS[name]:
-                return f"{name}={value}: a search tries {_few(LISTS[name])}; evaluate it by itself"
+                return f"{name}={value}: a search tries {_few(LISTS[name], value)}"
         return ""
 
     return said
 
 
-def _few(values: np.ndarray) -> str:
-    if len(values) <= len(DEGREES):
-        return ", ".join(map(str, values))
-    return f"{values[0]}, {values[1]}, {values[2]} .. {values[-1]}"
+def _few(values: np.ndarray, near: int) -> str:
+    """Return the values of a list, of a long one those beside a number."""
+    if len(values) > len(DEGREES):
+        place = int(np.searchsorted(values, near))
+        values = values[max(place - 1, 0) : place + 1]
+    return " and ".join(map(str, values)) if len(values) < 3 else ", ".join(map(str, values))

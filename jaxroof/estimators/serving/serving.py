@@ -149,7 +149,7 @@ serving = Estimator(
     alone=server.alone(server.served, server_memory, "accelerator_time", "ttft", "tpot", "busy"),
     names={"model": served_architecture, "system": named.serving_system},
     shorthand={
-        **{name: f"workload.{name}" for name in ("prompt", "output", "hit")},
+        **{name: f"workload.{name}" for name in Workload.__dataclass_fields__},
         **{name: f"limits.{name}" for name in ("ttft", "tpot", "load")},
     },
     expand=expand,

@@ -153,6 +153,9 @@ def lead_sentences(data: xr.Dataset, every: Sequence[Frontier]) -> list[str]:
     if others:
         gap = best.rate(speed) / others[0].rate(speed)
         said += f", {times(gap)} as many as {others[0].name}"
+        second = others[0].at(speed)
+        if second is not None and rate_interval(second)[1] > low:
+            said += ", but their intervals overlap"
     pool = best.about.get("prefill", "")
     more = [f"{WITH}{f'prefill {pool}, decode ' if pool else ''}{plan_words(found)}"]
     more += [timed(found, "ttft")] if float(found.get("ttft", 0.0)) > 0.0 else []

@@ -109,8 +109,10 @@ def fit_words(data: xr.Dataset, limit: str) -> str:
     beyond = json.loads(data.attrs.get("beyond", "{}"))
     if not beyond:
         return f"{int(data.plans_feasible):,} fit in {limit}"
-    each = [f"{words_of(data, name)} excludes {count:,}" for name, (count, _) in beyond.items()]
-    return f"{int(data.plans_feasible):,} fit every limit: {listing(each)}"
+    every = [(words_of(data, name), count) for name, (count, _) in beyond.items() if count]
+    each = [f"{words} excludes {count:,}" for words, count in every]
+    said = f"{int(data.plans_feasible):,} fit every limit"
+    return f"{said}: {listing(each)}" if each else said
 
 
 # ---- One's own plan -----------------------------------------------------------------------------

@@ -194,7 +194,11 @@ def plans_table(data: xr.Dataset) -> PlainTable:
 
 
 def _time_column(name: str, head: str, scale: float) -> Shown:
-    return Shown(head, lambda row: f"{float(row[name]) / scale:.3g}")
+    def cell(row: xr.Dataset) -> str:
+        value = float(row[name]) / scale
+        return f"{value:,.0f}" if value >= 100.0 else f"{value:.3g}"
+
+    return Shown(head, cell)
 
 
 def limits_sentence(data: xr.Dataset, own: str = "tokens/s a GPU") -> str:
@@ -300,7 +304,7 @@ def own_sentence(data: xr.Dataset) -> str:
     said = f"Yours, {plan_words(row)}"
     own, first = float(data.own), float(best[aim])
     worse = (
-        f"{percent(1.0 - first / own)} fewer tokens/s a GPU"
+        f"{percent(abs(1.0 - first / own))} {'more' if own < first else 'fewer'} tokens/s a GPU"
         if aim == COST
         else behind(own, first, data, aim)
     )
@@ -364,7 +368,7 @@ def whole_sentence(data: xr.Dataset) -> str:
     """Return what whole replicas carry on the accelerators there are."""
     gpus = float(data.attrs["gpus"])
     if "pools_rate" not in data:
-        return f"{gpus:,.0f} accelerators hold no replica of each pool."
+        return "A replica of each pool takes more accelerators than there are."
     said, taken = [], 0.0
     for name in POOLS:
         fields = json.loads(str(data[f"pools_{name}_plan"].values))
@@ -445,6 +449,10 @@ def asked_sentences(data: xr.Dataset) -> Iterator[str]:
         one = plan_words(plan_at(data, json.loads(str(data.one_rank_plan.values))))
         rate = f"{float(data.one_rank_rate):,.0f} tokens/s a GPU"
         yield f"Without data-parallel attention the best is {one}: {rate}."
+    sparse = asked["model.index_topk"] or asked["model.chunked"]
+    yield "Attention to some keys counts as attention to all: long prompts are faster." * bool(
+        sparse
+    )
     if weak := json.loads(data.attrs["weak"]):
         yield f"Rough: {'; '.join(weak)}."
 
