@@ -7,7 +7,7 @@ import dataclasses
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -26,9 +26,8 @@ from jaxroof.engine.grid.question import ask
 from jaxroof.engine.search.none_legal import NoLegalPlan, none_legal
 from jaxroof.engine.search.one_machine import OneMachine, Whole, as_variables, one_machine
 from jaxroof.engine.search.problem import check_search
-from jaxroof.engine.search.several_limits import RELAXED, relaxed_limits
 from jaxroof.errors import InputError, refusal, unknown
-from jaxroof.estimator import FAR, Estimator
+from jaxroof.estimator import Estimator
 from jaxroof.estimators import estimator as named
 from jaxroof.estimators.serving.server import closed_loop
 from jaxroof.plan_lists import distinct_rows
@@ -41,7 +40,6 @@ OTHERS = {"prefill": ("tpot", "load"), "decode": ("ttft", "load")}  # limits of 
 SPLITS = ("aggregated", "disaggregated", "both")
 DEGREES = ("tensor", "data", "pipeline")  # their product is a replica
 COST, LOAD = "accelerator_time", "load_gpus"
-WITHOUT = "_without"  # ends the name of a limit that is left out
 AT = (np.s_[:, None, None], np.s_[None, :, None])  # plans of prefill, and of decode, in an array
 REACH = 66  # replicas for prompts that one more of decode may displace: it has 64 ranks at most
 Settings = Mapping[str, Any]
@@ -102,7 +100,9 @@ def serve(
             else:
                 raise
     if not data.attrs.get("estimator"):  # of pools alone
-        data = data.assign_attrs({**pool_of(data, "decode").attrs, **data.attrs})
+        every = [pool_of(data, name).attrs for name in POOLS]
+        numbers = {k: v for one in every for k, v in json.loads(one["inputs"]).items()}
+        data = data.assign_attrs(every[-1], inputs=json.dumps(numbers))
     return data.assign_attrs(said_of(given), question="serve", split=split, gpus=float(gpus))
 
 
@@ -131,13 +131,9 @@ def pool_of(data: xr.Dataset, name: str) -> xr.Dataset:
     own = data[[n for n in data.data_vars if str(n).startswith(head)]]
     own = own.rename({n: str(n).removeprefix(head) for n in (*own.data_vars, *own.dims)})
     for one in own.variables.values():
-        one.attrs = _moved(one.attrs, lambda whole: whole.removeprefix(head))
+        moved = {k: v.removeprefix(head) for k, v in one.attrs.items() if k == "part_of"}
+        one.attrs = {**one.attrs, **moved}
     return own.assign_attrs(json.loads(data[f"{name}_found"].attrs["attrs"]))
-
-
-def _moved(attrs: Mapping[str, Any], rename: Callable[[str], str]) -> dict[str, Any]:
-    """Return attributes of a part of another result, whose name changes."""
-    return {k: rename(v) if k == "part_of" else v for k, v in attrs.items()}
 
 
 def machine_of(
@@ -192,10 +188,8 @@ def _aggregated(machine: OneMachine, users: float | None, top: int, own: str | N
     if users is not None and machine.held[order[0]]:
         whole |= _with_users(machine, int(order[0]), users)
     data = told(machine, _of_each_split(machine, order)[:top], own)
-    whole |= {**limits(machine), **_load(machine), **_without_data(machine, order)}
-    return data.assign(as_variables(whole)).assign_attrs(
-        limits_relaxed=json.dumps(relaxed(machine))
-    )
+    whole |= {**_load(machine), **_without_data(machine, order)}
+    return data.assign(as_variables(whole))
 
 
 def _without_data(machine: OneMachine, order: np.ndarray) -> Whole:
@@ -236,13 +230,6 @@ def _of_each_split(machine: OneMachine, order: np.ndarray) -> np.ndarray:
     return order[np.sort(distinct_rows([*fields.values()])[0])]
 
 
-def _bounds(machine: OneMachine) -> dict[str, float]:
-    """Return the bound of every limit that is set."""
-    estimator, inputs = machine.question.estimator, machine.question.inputs
-    found = {limit.result: float(limit.of(inputs)) for limit in estimator.limits}
-    return {name: bound for name, bound in found.items() if math.isfinite(bound)}
-
-
 def _nearest(machine: OneMachine) -> np.ndarray:
     """Return the plans that lack accelerators alone, or all, the smallest excess first.
 
@@ -251,35 +238,10 @@ def _nearest(machine: OneMachine) -> np.ndarray:
     others = np.all([o <= 0.0 for name, o in machine.over.items() if name != LOAD], axis=0)
     if len(some := np.flatnonzero(others)):
         return some[np.lexsort((machine.values(some), machine.over[LOAD][some]))]
-    bounds = _bounds(machine)
+    bounds = {name: bound for name, bound in machine.bounds.items() if math.isfinite(bound)}
     shares = [machine.over[name] / bound for name, bound in bounds.items()]
     worst = np.max([np.maximum(share, 0.0) for share in shares], axis=0)
     return np.lexsort((machine.need, worst))
-
-
-def limits(machine: OneMachine) -> Whole:
-    """Return the limits that were asked for, by the names of results."""
-    about = machine.question.report.__dataclass_fields__
-    return {
-        f"{name}_limit": (bound, about[name].metadata["unit"], f"Limit of {name}")
-        for name, bound in _bounds(machine).items()
-    }
-
-
-def relaxed(machine: OneMachine) -> dict[str, float]:
-    """Return the best objective where each limit alone is relaxed or left out, and without any."""
-    found: dict[str, float] = {}
-    for ending, share in (("", RELAXED), (WITHOUT, math.inf)):
-        one = relaxed_limits(machine, share).limit_relaxed
-        each = zip(one["limit"].values.tolist(), one.values.tolist(), strict=True)
-        found |= {f"{name}{ending}": value for name, value in each if math.isfinite(value)}
-    question = machine.question
-    relax = {limit.result: limit.relax for limit in question.estimator.limits}
-    hard = [o <= 0.0 for name, o in machine.over.items() if not relax[name]]
-    held = np.all(hard, axis=0) if hard else np.ones(machine.plans.size, bool)
-    aim = question.sign * machine.columns([question.objective])[question.objective]
-    found[WITHOUT] = question.sign * float(np.min(aim, where=held, initial=FAR))
-    return found
 
 
 def _load(machine: OneMachine) -> Whole:
@@ -316,13 +278,11 @@ def _pools(given: Settings, where: str, top: int) -> dict[str, xr.Variable]:
         fits = machine.fitting
         order = machine.ranked(fits) if len(fits) else _nearest(machine)
         data = told(machine, _of_each_split(machine, order)[:top])
-        data = data.assign(as_variables(limits(machine)))
-        attrs = {**data.attrs, "limits_relaxed": json.dumps(relaxed(machine))}
-        about = {"attrs": json.dumps(attrs), "long_name": "How these plans were found"}
+        about = {"attrs": json.dumps(data.attrs), "long_name": "How these plans were found"}
         found[f"{name}_found"] = xr.Variable((), data.sizes["plan"], about)
         for key, one in data.variables.items():
             dims = tuple(f"{name}_{dim}" for dim in one.dims)
-            own = _moved(one.attrs, f"{name}_{{}}".format)
+            own = {k: f"{name}_{v}" if k == "part_of" else v for k, v in one.attrs.items()}
             found[f"{name}_{key}"] = xr.Variable(dims, one.values, own, one.encoding)
     load = parse(given.get("load", 0.0), "request/s", "limits.load")
     asked: Whole = {"pools_load": (load, "request/s", "Requests a second that were asked for")}

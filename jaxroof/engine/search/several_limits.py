@@ -33,16 +33,16 @@ def relaxed_told(machine: OneMachine) -> dict[str, str]:
     return {"relaxed": json.dumps(told)} if told else {}
 
 
-def relaxed_limits(machine: OneMachine, share: float = RELAXED) -> xr.Dataset:
+def relaxed_limits(machine: OneMachine) -> xr.Dataset:
     """Return what each of several limits keeps out, and the best plan where it alone is relaxed.
 
-    relaxed = least objective of the plans with result <= bound + share |bound|, within the others
+    relaxed = least objective of the plans with result <= 1.1 bound, within the others
 
     Every number is read from results that were evaluated once.
     Returns: a Dataset over ``limit``, the results that are limited: the bound, how many plans
     exceed it, by how much the nearest of the plans within the others does (NaN without a plan), and
-    the best objective where it is relaxed (NaN where nothing is within, or where a limit cannot be
-    relaxed). Empty for an estimator with one limit.
+    the best objective where it is relaxed, and without it (NaN where nothing is within, or where a
+    limit cannot be relaxed). Empty for an estimator with one limit.
     """
     question, names = machine.question, list(machine.bounds)
     limits, bounds = question.estimator.limits, [*machine.bounds.values()]
@@ -50,15 +50,16 @@ def relaxed_limits(machine: OneMachine, share: float = RELAXED) -> xr.Dataset:
         return xr.Dataset()
     aim, about = question.objective, field_metadata(question.report)
     value = question.sign * machine.columns([aim])[aim]
-    best = np.full(len(names), np.nan)
+    best, free = np.full((2, len(names)), np.nan)
     for place, (limit, bound) in enumerate(zip(limits, bounds, strict=True)):
         more = machine.over[limit.result]
-        held = [o <= 0.0 for name, o in machine.over.items() if name != limit.result]
-        near = np.all(held, axis=0) & (more <= share * abs(bound))
-        least = np.min(value, where=near, initial=FAR)
-        best[place] = question.sign * least if limit.relax and least < FAR else np.nan
+        others = [o <= 0.0 for name, o in machine.over.items() if name != limit.result]
+        within = np.where(np.all(others, axis=0), value, FAR)
+        for found, near in ((best, more <= RELAXED * abs(bound)), (free, True)):
+            least = np.min(within, where=near, initial=FAR)
+            found[place] = question.sign * least if limit.relax and least < FAR else np.nan
     beyond = [machine.beyond()[name] for name in names]
-    said = f"Best where this limit alone is relaxed by {100.0 * share:g} %"
+    said = f"Best where this limit alone is relaxed by {100.0 * RELAXED:g} %"
     units = xr.Variable("limit", [about[name]["unit"] for name in names])
     return xr.Dataset(
         {
@@ -66,6 +67,7 @@ def relaxed_limits(machine: OneMachine, share: float = RELAXED) -> xr.Dataset:
             "limit_excludes": ("limit", [n for n, _ in beyond], {"long_name": "Plans beyond it"}),
             "limit_missing": ("limit", [m for _, m in beyond], {"long_name": "By the nearest"}),
             "limit_relaxed": ("limit", best, {"units": about[aim]["unit"], "long_name": said}),
+            "limit_free": ("limit", free, {"units": about[aim]["unit"], "long_name": "Without it"}),
         },
         {"limit": names, "limit_units": units},
     )

@@ -99,7 +99,7 @@ def _axes(axes: Axes, every: Sequence[Frontier], matters: np.ndarray) -> None:
 
 
 def _band(axes: Axes, one: Frontier, colour: str) -> None:
-    """Shade where measured servers lie: a slower token moves speed and rate alike."""
+    """Shade where measured servers lie."""
     low, high = axes.get_xlim()
     grid = np.linspace(max(low, 1e-6), high, 600)
     edges = (np.maximum(end, 1e-9) for end in band_of(one, grid))  # on a logarithmic axis, too

@@ -20,6 +20,7 @@ from jaxroof.views.text.serve import (
     rate_interval,
     shown_fields,
     timed,
+    title_of,
 )
 
 CASE = "case"
@@ -112,17 +113,6 @@ def never_sentence(data: xr.Dataset, every: Sequence[Frontier]) -> str:
             ranks = 1.0 if one.about["prefill"] else float(found["data"])
             never |= dict.fromkeys(not_measured(one.about, one.about["precision"], ranks))
     return f"What-if, never measured: {listing([*never])}." if never else ""
-
-
-def title_of(data: xr.Dataset) -> str:
-    """Return the question."""
-    about, asked = data.attrs, json.loads(data.attrs["inputs"])
-    on = f"{about['gpus']:,.0f} x {about['system']}" if "system" in about else ""
-    on = on or f"{about['gpus']:,.0f} accelerators"
-    lengths = f"{asked['workload.prompt']:,.0f} tokens in, {asked['workload.output']:,.0f} out"
-    ttft = asked.get("limits.ttft")
-    limit = "" if ttft is None else f", TTFT at most {seconds(ttft)}"
-    return f"{about['model']} on {on}, {lengths}{limit}"
 
 
 def middle_speed(data: xr.Dataset, every: Sequence[Frontier]) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.analyses.result_metadata import objective_of, parts_of, rises, unit_of, words_of
-from jaxroof.analyses.serve import COST, DEGREES, LOAD, POOLS, WITHOUT, found_some, pool_of
+from jaxroof.analyses.serve import COST, DEGREES, LOAD, POOLS, found_some, pool_of
 from jaxroof.errors import listing
 from jaxroof.estimators.serving.interval import LEVEL, REGIMES, reasons_outside
 from jaxroof.estimators.serving.named_settings import CACHES, formats_in_words
@@ -58,10 +58,11 @@ def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
 def title_of(data: xr.Dataset) -> str:
     """Return the question: model, machine, lengths and limits."""
     about, asked = data.attrs, json.loads(data.attrs["inputs"])
-    said = [f"{about['model']} on {about['gpus']:,.0f} x {about['system']}"]
+    on = f"{about['gpus']:,.0f} x {about['system']}" if about.get("system") else ""
+    said = [f"{about['model']} on {on or '{:,.0f} accelerators'.format(about['gpus'])}"]
     said.append("{:,.0f} tokens in, {:,.0f} out".format(*lengths(asked)))
     for name in ("ttft", "tpot"):
-        if (bound := bound_of(data, name)) is not None:
+        if bound := asked.get(f"limits.{name}"):
             said.append(f"{name.upper()} at most {seconds(bound)}")
     if load := float(data.get("load_asked", data.get("pools_load", 0.0))):
         said.append(f"{load:.4g} requests/s")
@@ -71,12 +72,6 @@ def title_of(data: xr.Dataset) -> str:
 def lengths(asked: Mapping[str, float]) -> tuple[float, float]:
     """Return the tokens of a prompt and of an answer."""
     return asked["workload.prompt"], asked["workload.output"]
-
-
-def bound_of(data: xr.Dataset, name: str) -> float | None:
-    """Return a limit that was asked for, None if there is none."""
-    found = [n for n in (f"{name}_limit", *(f"{p}_{name}_limit" for p in POOLS)) if n in data]
-    return float(data[found[0]]) if found else None
 
 
 # ---- One server ---------------------------------------------------------------------------------
@@ -203,23 +198,21 @@ def _time_column(name: str, head: str, scale: float) -> Shown:
 
 def limits_sentence(data: xr.Dataset, own: str = "tokens/s a GPU") -> str:
     """Return which limits bind, and what 10 % more of each gives."""
-    found = json.loads(data.attrs.get("limits_relaxed", "{}"))
+    found = json.loads(data.attrs.get("relaxed", "{}"))
     aim = objective_of(data)
     best, more = float(data[aim][0]), rises(data, aim)
 
-    def gain(name: str) -> float:
-        value = float(found.get(name, best))
+    def gain(name: str, way: str = "limit_relaxed") -> float:
+        value = found[name][way] or best
         return value / best - 1.0 if more else best / value - 1.0
 
-    told = {n for n in LIMITS if n != LOAD or "load_asked" in data}
-    asked = [name for name in LIMITS if name in told and f"{name}_limit" in data]
-    binds = [name for name in asked if gain(f"{name}{WITHOUT}") >= WORTH]
+    told = [name for name in LIMITS if name != LOAD or "load_asked" in data]
+    asked = [name for name in told if name in found and found[name]["limit_bound"] is not None]
+    binds = [name for name in asked if gain(name, "limit_free") >= WORTH]
     if not binds:
         if "batch" in data and int(data["batch"][0]) == BATCHES[-1]:
             return f"No limit binds: batches of more than {BATCHES[-1]:,} are not tried."
-        if gain(WITHOUT) >= WORTH:
-            return "Several limits bind together: more of one alone gives nothing."
-        return "No limit binds." * bool(asked)
+        return "No limit binds by itself." * bool(asked)
     given = f"more {own}" if aim in (COST, "output_rate") else f"better {words_of(data, aim)}"
     each = []
     for name in binds:
@@ -277,16 +270,15 @@ def users_sentence(data: xr.Dataset) -> str:
 def nothing_sentence(data: xr.Dataset) -> str:
     """Return that nothing is within every limit, what excludes plans, and the nearest."""
     near, legal = data.isel(plan=0), int(data.plans_legal)
-    lacks = []
+    lacks, limits = [], json.loads(data.attrs["relaxed"])
     for name, words in LIMITS.items():
-        bound = float(data.get(f"{name}_limit", np.inf))
-        if name in near and float(near[name]) > bound:
+        bound = limits[name]["limit_bound"] if name in limits else None
+        if bound is not None and float(near[name]) > bound:
             value, unit = float(near[name]), unit_of(data, name)
             lacks.append(f"{amount(value, unit)} {words} of {amount(bound, unit)}")
     lacks += ["longer for prompts than they arrive"] * ("busy" in near and float(near.busy) >= 1.0)
-    beyond = json.loads(data.attrs.get("beyond", "{}"))
-    each = {LIMITS[name]: count for name, (count, _) in beyond.items() if name in LIMITS and count}
-    out = [f"{words} {'all' if n == legal else f'{n:,}'}" for words, n in each.items()]
+    each = {w: limits[n]["limit_excludes"] for n, w in LIMITS.items() if n in limits}
+    out = [f"{words} {'all' if n == legal else f'{n:,}'}" for words, n in each.items() if n]
     said = (
         f"Nothing is within every limit. Of {legal:,} legal plans are excluded: by {listing(out)}."
     )
