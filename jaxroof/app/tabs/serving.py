@@ -154,7 +154,7 @@ def _frontiers() -> tuple[Any, Any]:
         points = [(x, y, c) for one, c in each for x, y in measured_of(data, one).tolist()]
         runs.data = columns(RUN, points)
         grid = np.linspace(1.0, made.x_range.end, POINTS)
-        band.data = columns(EDGES, [*zip(grid, *every[0].band(grid), strict=True)])
+        band.data = columns(EDGES, [*zip(grid, *band_of(every[0], grid), strict=True)])
 
     return made, show
 
