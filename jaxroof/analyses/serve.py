@@ -41,6 +41,7 @@ SPLITS = ("aggregated", "disaggregated", "both")
 DEGREES = ("tensor", "data", "pipeline")  # their product is a replica
 COST, LOAD = "accelerator_time", "load_gpus"
 AT = (np.s_[:, None, None], np.s_[None, :, None])  # plans of prefill, and of decode, in an array
+MOST_POWER = 11  # up to 1,024 accelerators are tried where the memory holds no plan
 REACH = 66  # replicas for prompts that one more of decode may displace: it has 64 ranks at most
 Settings = Mapping[str, Any]
 
@@ -91,6 +92,8 @@ def serve(
     if split != "disaggregated":
         machine = machine_of(named(AGGREGATED), given, where, objective)
         data = _aggregated(machine, users, top, own)
+        if not machine.held.any() and np.all(machine.over[machine.question.estimator.need] > 0.0):
+            data = data.assign(as_variables(_enough(given, where)))
     if split != "aggregated":
         try:
             data = data.assign(_pools(given, where, top))
@@ -242,6 +245,20 @@ def _nearest(machine: OneMachine) -> np.ndarray:
     shares = [machine.over[name] / bound for name, bound in bounds.items()]
     worst = np.max([np.maximum(share, 0.0) for share in shares], axis=0)
     return np.lexsort((machine.need, worst))
+
+
+def _enough(given: Settings, where: str) -> Whole:
+    """Return the first power of two of accelerators on which a plan is within every limit."""
+    gpus = float(given["gpus"])
+    for size in (2.0**p for p in range(MOST_POWER) if 2.0**p > gpus):
+        machine = machine_of(named(AGGREGATED), {**given, "gpus": size}, where)
+        if len(best := machine.best(1)[0]):
+            plan = json.dumps(machine.plan(int(best[0])))
+            return {
+                "enough": (size, "1", "Accelerators on which a plan is within every limit"),
+                "enough_plan": (plan, "1", "Its plan"),
+            }
+    return {}
 
 
 def _load(machine: OneMachine) -> Whole:

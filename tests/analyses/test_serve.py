@@ -147,3 +147,26 @@ def test_the_commands_end_as_they_found(jaxroof: Any):
     two = jaxroof(f"{line.replace('nvs8', 'nvs8,b200-180-sxm')} --frontier -o b.png")
     assert two.code == 0
     assert "leads" in two.out
+
+
+def test_where_memory_holds_nothing_it_is_said_how_many_would_do(jaxroof):
+    said = jaxroof(
+        "serve --model llama3-70b --system h100-nvs8 --gpus 3 --input 8192 --output 1024"
+    )
+    assert said.code == 1
+    assert "4 accelerators would do (tp 2 batch 23 chunk 256)." in said.words
+    said = jaxroof(
+        "serve --model llama3-8b --system h100-nvs8 --gpus 1 --input 8 --output 8 --rent 2"
+    )
+    assert (said.code, "a price of no time" in said.err) == (2, True)
+
+
+def test_data_parallel_attention_that_nobody_measured_is_said(jaxroof):
+    asked = "serve --model gpt-oss-120b --system h100-nvs8 --gpus 8 --input 1024 --output 1024"
+    said = jaxroof(f"{asked} --tpot 17ms")
+    assert (
+        "with data-parallel attention of vllm-2026. Without data-parallel attention the best is"
+        in said.words
+    )
+    assert "never measured: data-parallel" in jaxroof(f"{asked} --frontier").words
+    assert "data-parallel attention of" not in jaxroof(f"{asked} --software trtllm-2025").words

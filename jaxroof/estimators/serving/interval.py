@@ -78,13 +78,18 @@ def regime(inputs: ServingInputs, pool: bool = False) -> Number:
     """
     model, software = inputs.model, inputs.software
     routed = model.experts > 0.0
-    ranks = 1.0 if pool or inputs.plan is None else inputs.plan.data
-    seen = (software.data_measured > 0.5) | (ranks < 1.5)
-    known = where((measured_model(model, software) > 0.5) & seen, SAME, OTHER)
+    same = (measured_model(model, software) > 0.5) & _ranks_measured(inputs, pool)
+    known = where(same, SAME, OTHER)
     found = where(routed, known, DENSE)
     start = where(routed, EXPERTS_START, DENSE_START)
     found = where(software.rough > 0.5, ROUGH, where(software.calibrated > 0.5, found, start))
     return where(half_width(found) > half_width(POOL), found, POOL) if pool else found
+
+
+def _ranks_measured(inputs: ServingInputs, pool: bool) -> Any:
+    """Return whether a plan has one attention rank, or servers with several were measured."""
+    ranks = 1.0 if pool or inputs.plan is None else inputs.plan.data
+    return (inputs.software.data_measured > 0.5) | (ranks < 1.5)
 
 
 def half_width(place: Number, level: int = LEVEL) -> Number:
@@ -110,11 +115,13 @@ def _of_regime(place: Number, values: Sequence[float]) -> Number:
 def token_half_width(inputs: ServingInputs, pool: bool = False) -> Number:
     """Return the half width of ln(time of an output token): t exp(-h) to t exp(h) hold 80 %.
 
-    Assumes: what one's own runs support, of dense models or of those with experts, goes before.
+    Assumes: what one's own runs support, of dense models or of those with experts, goes before,
+    unless they and all others are without the plan's data-parallel attention.
     """
     software = inputs.software
     theirs = where(inputs.model.experts > 0.0, software.own_experts, software.own_dense)
-    return where(theirs > 0.0, theirs, half_width(regime(inputs, pool)))
+    own = (theirs > 0.0) & _ranks_measured(inputs, pool)
+    return where(own, theirs, half_width(regime(inputs, pool)))
 
 
 def first_half_width(

@@ -282,7 +282,11 @@ def nothing_sentence(data: xr.Dataset) -> str:
     said = (
         f"Nothing is within every limit. Of {legal:,} legal plans are excluded: by {listing(out)}."
     )
-    return f"{said} The nearest, {plan_words(near)}, takes {listing(lacks)}."
+    said = f"{said} The nearest, {plan_words(near)}, takes {listing(lacks)}."
+    if "enough" not in data:
+        return said
+    other = plan_words(plan_at(data, json.loads(str(data.enough_plan.values))))
+    return f"{said} {float(data.enough):,.0f} accelerators would do ({other})."
 
 
 def own_sentence(data: xr.Dataset) -> str:
@@ -424,7 +428,10 @@ def asked_sentences(data: xr.Dataset) -> Iterator[str]:
     line = "; ".join(filter(None, said))
     yield f"{line[:1].upper()}{line[1:]}."
     first = data if "regime" in data else pool_of(data, "decode")
-    kinds = [REGIMES[int(first.regime[0])].words]
+    own = asked[f"software.own_{'experts' if asked['model.experts'] else 'dense'}"]
+    best = first.isel(plan=0)
+    runs = own and np.isclose(np.log(float(best.tpot_high) / float(best.tpot)), own)
+    kinds = ["your runs" if runs else REGIMES[int(best.regime)].words]
     if "decode_regime" in data and first is data:
         kinds.append(REGIMES[int(data.decode_regime[0])].words)
     kind = listing([*dict.fromkeys(kinds)])
