@@ -31,7 +31,7 @@ from jaxroof.records import replace_at
 from jaxroof.settings import choose
 from jaxroof.structure import map_numbers
 from jaxroof.validation.rows import Rows, about, furthest, measured, note, taken
-from jaxroof.validation.sources import packaged_rows, peer_errors
+from jaxroof.validation.sources import packaged_rows
 
 NUMBERS = ("allocated", "active", "reserved", "device")
 THREE = {"allocated": "peak_allocated", "reserved": "reserved", "device": "device"}
@@ -357,12 +357,6 @@ def worst(found: pd.DataFrame, most: int = 5) -> pd.DataFrame:
     known = found[found["errors"].map(bool)]
     known = known.assign(number=[next(iter(errors)) for errors in known["errors"]])
     return furthest(known, [abs(next(iter(errors.values()))) for errors in known["errors"]], most)
-
-
-def peer_score() -> Score:
-    """Return the errors of SimuMax's own predictions of its rows."""
-    errors = np.array(list(peer_errors().values()))
-    return _score(("simumax_b200", "SimuMax's own", "allocated"), errors)
 
 
 def largest_terms(terms: Mapping[str, float], most: int = 3) -> list[tuple[str, float]]:

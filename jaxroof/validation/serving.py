@@ -38,13 +38,6 @@ from jaxroof.validation.sources import packaged, sources
 
 COVERED = {50: "covered_50", LEVEL: "covered", 90: "covered_90"}  # columns by level
 SHARED = ("system", "software")  # columns that are names: constants of a software are of a chip
-KINDS = {  # what the batch of a row is
-    "closed": "users of a closed loop",
-    "pool": "sequences for each worker of a decode pool, as far as memory holds them",
-    "load": "the most sequences at once, as far as memory holds them",
-    "static": "one batch, in waves if memory does not hold it",
-    "batch": "sequences at once",
-}
 QUANTITIES = {  # what was measured: its column, and words
     "tpot": ("#tpot_s", "TPOT"),
     "ttft": ("#ttft_s", "TTFT"),
@@ -117,11 +110,16 @@ def _in_waves(inputs: Any, recipe: Any) -> tuple[Any, Any]:
     return inputs, dataclasses.replace(asked.evaluate(inputs, recipe), latency=total)
 
 
-OF_KIND: dict[str, Callable[[Any, Any], tuple[Any, Any]]] = {
+OF_KIND: dict[str, Callable[[Any, Any], tuple[Any, Any]]] = {  # what the batch of a row is
+    # users of a closed loop
     "closed": _in_closed_loop,
+    # sequences for each worker of a decode pool, as far as memory holds them
     "pool": lambda inputs, recipe: _within_memory(inputs, recipe, prompts=False),
+    # the most sequences at once, as far as memory holds them
     "load": lambda inputs, recipe: _within_memory(inputs, recipe, prompts=True),
+    # one batch, in waves if memory does not hold it
     "static": _in_waves,
+    # sequences at once
     "batch": lambda inputs, recipe: (inputs, estimator("serving").evaluate(inputs, recipe)),
 }
 
@@ -203,7 +201,7 @@ def _alike(frame: pd.DataFrame) -> Iterator[tuple[str, dict[str, str], pd.DataFr
     for key, some in frame.groupby([keys, "#kind", *SHARED], sort=False):
         _, kind, *names = map(str, key)
         if kind not in OF_KIND:
-            raise unknown("#kind", kind, "kind of row", KINDS)
+            raise unknown("#kind", kind, "kind of row", OF_KIND)
         kept = [n for n in some.columns if n.startswith("#") or (some[n] != "").all()]
         yield kind, dict(zip(SHARED, names, strict=True)), some[kept].drop(columns=[*SHARED])
 

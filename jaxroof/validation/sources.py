@@ -14,7 +14,6 @@ from jaxroof.io.csv_blocks import RowFile
 from jaxroof.validation.rows import Rows, read_table, rows_of, together
 
 NOTHING = "nothing"  # with which `fitted` begins for a source that the fit never saw
-PEER = "simumax_b200_peer_errors"
 
 
 class Source(NamedTuple):
@@ -56,22 +55,6 @@ def packaged_rows(of: str, source: str | None = None) -> Rows:
     """Return all packaged rows of ``steps`` or ``memory``, or those of one source."""
     names = list(sources(of)) if source is None else [source]
     return together({name: rows_of(packaged(of, name)) for name in names})
-
-
-def peer_errors() -> dict[str, float]:
-    """Return the errors [%] of SimuMax's own predictions of its rows, by row.
-
-    >>> round(peer_errors()["simumax-b200-01"], 2)
-    -0.28
-    """
-    frame = pd.read_csv(io.BytesIO(_unpacked(PEER)), index_col="row_id")
-    return {str(name): float(value) for name, value in frame["peer_alloc_err_pct"].items()}
-
-
-def packed_bytes(of: str) -> int:
-    """Return the bytes that the rows of ``steps``, ``memory`` or ``serving`` take."""
-    files = _folder().joinpath("data", of).iterdir()
-    return sum(len(file.read_bytes()) for file in files)
 
 
 def _unpacked(name: str) -> bytes:

@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from places import packed_bytes
 from refusals import refused
 
 import jaxroof as jr
 from jaxroof.errors import InputError
 from jaxroof.validation.rows import NOTES, rows_of, table_of
-from jaxroof.validation.sources import packaged, packed_bytes, sources
+from jaxroof.validation.sources import packaged, sources
 from jaxroof.validation.steps import step_answers
 
 HEAD = "id,model,system,plan.tensor,global_batch,#measured_step_time_s"

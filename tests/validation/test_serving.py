@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from places import packed_bytes
 
 from jaxroof import catalog
 from jaxroof.catalog.serving_software import KIND, MEASURED, kind_of_chip
@@ -16,7 +17,7 @@ from jaxroof.validation.serving import (
     scores,
     server_answers,
 )
-from jaxroof.validation.sources import packaged, packed_bytes, sources
+from jaxroof.validation.sources import packaged, sources
 
 PLACES = ("attention", "mlp")
 MEDIANS = [  # docs/models/serving.md, section 12, visible rows: n, median, p90, 0 if not printed

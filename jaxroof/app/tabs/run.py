@@ -10,8 +10,7 @@ from bokeh.models import ColumnDataSource, FactorRange, FixedTicker, HoverTool, 
 
 from jaxroof.analyses.training_plans import fastest_of, plans_on
 from jaxroof.app.figures import BAR, INK, columns, framed, plain_number, plot
-from jaxroof.app.html import cards, legend, paragraph, table, text
-from jaxroof.app.plans import names
+from jaxroof.app.html import cards, legend, paragraph, shell_table, text
 from jaxroof.app.question import asked, operation_of, shown
 from jaxroof.app.state import MOST_GPUS, State
 from jaxroof.app.tabs import Shown, View
@@ -20,20 +19,14 @@ from jaxroof.units import days, percent
 from jaxroof.views.plots import style
 from jaxroof.views.plots.budget import bars_of
 from jaxroof.views.plots.colours import RED
+from jaxroof.views.text import layout
+from jaxroof.views.text.budget import run_columns
 from jaxroof.views.text.whole_run import energy, money, run_sentence, watts
 
 STEPS = range(-3, 4)  # numbers of GPUs that are compared: powers of two around that of the question
 BAND = "Published runs reached 0.53 to 0.99 of the speed that their step predicts."
 STOPS = "Red: what no healthy step has. The band of days is wider than all of it."
-HEADS = (
-    ("GPUs", "Accelerators that train"),
-    ("days", "Stops included"),
-    ("published runs", "The days at 0.53 of the predicted speed, as the slowest of them"),
-    ("dollars", "Rent, or what is owned and its energy"),
-    ("energy", "At the meter"),
-    ("goodput", "Share of the time that trains"),
-    ("plan", "The soonest"),
-)
+CAPTION = "The whole run on other numbers of GPUs"
 
 
 def whole_run(state: State) -> xr.Dataset:
@@ -69,18 +62,8 @@ def run_cards(state: State, run: xr.Dataset) -> list[tuple[str, str, str]]:
     ]  # fmt: skip
 
 
-def run_rows(runs: xr.Dataset) -> list[tuple[str, ...]]:
-    """Return a row a number of accelerators."""
-    plans = names(runs)
-    rows: list[tuple[str, ...]] = []
-    for place in range(runs.sizes["plan"]):
-        one = runs.isel(plan=place)
-        high = days(float(one.wall_days_high))
-        used = energy(float(one.energy)) if "energy" in one else "-"
-        rows.append((f"{int(one.gpus):,}", days(float(one.wall_days)), f"up to {high}",
-                     money(float(one.cost)), used, percent(float(one.goodput), 1),
-                     plans[place]))  # fmt: skip
-    return rows
+def _band(run: xr.Dataset) -> str:
+    return " to ".join(days(float(run[f"wall_days_{end}"])) for end in ("low", "high"))
 
 
 # ---- The tab ------------------------------------------------------------------------------------
@@ -108,8 +91,10 @@ def run_view() -> View:
             draw(runs, found.state.gpus)
         for frame in frames:
             frame.visible = True
-        rows = table(HEADS, run_rows(runs), "The whole run on other numbers of GPUs", left=[6])
-        below.object = rows + paragraph(BAND, "note")
+        rows = (runs.isel(plan=place) for place in range(runs.sizes["plan"]))
+        every = [*run_columns(runs), layout.Shown("as published runs", _band)]
+        told = layout.PlainTable().add_rows(every, rows)
+        below.object = shell_table(told, CAPTION) + paragraph(BAND, "note")
 
     def later(found: Shown) -> Iterator[xr.Dataset]:
         yield whole_run(found.state)

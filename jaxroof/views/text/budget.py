@@ -163,18 +163,24 @@ def table(data: xr.Dataset) -> PlainTable:
     rows = [_row(data, place).assign(place=place) for place in range(data.sizes["choice"])]
 
     refused = broken(data)
-    power, green = 0 if "site_power" in data.attrs else 2, data.attrs["minimise"] == "carbon"
 
     def mark(row: xr.Dataset) -> str:
         place = int(row.place)
         over = [name for name, which in refused.items() if which[place]]
         return "best" if place == best else f"no: {', '.join(over)}" if over else "yes"
 
+    system = Shown("system", lambda row: str(row.system.values), 0, "left")
+    return PlainTable().add_rows([system, *run_columns(data), Shown("allowed", mark)], rows)
+
+
+def run_columns(data: xr.Dataset) -> list[Shown]:
+    """Return the columns of what a whole run takes, and how."""
+    power, green = 0 if "site_power" in data.attrs else 2, data.attrs.get("minimise") == "carbon"
+
     def of(name: str, text: object) -> list[Shown]:
         return [text] * (name in data)  # type: ignore[list-item]
 
-    columns = [
-        Shown("system", lambda row: str(row.system.values), 0, "left"),
+    return [
         Shown("gpus", lambda row: f"{int(row.gpus):,}"),
         Shown("plan", usual_words, 5, "left"),
         Shown("step\n[s]", lambda row: f"{float(row.step_time):.4g}", 4),
@@ -188,9 +194,7 @@ def table(data: xr.Dataset) -> PlainTable:
         ),
         Shown("spares", lambda row: f"{int(row.spares):,}", 4),
         Shown("saves\nevery", lambda row: duration(float(row.save_interval)), 4),
-        Shown("allowed", mark),
     ]
-    return PlainTable().add_rows(columns, rows)
 
 
 def _row(data: xr.Dataset, place: int) -> xr.Dataset:
