@@ -66,6 +66,11 @@ def verdicts(
     return {**found, "feasible": functools.reduce(operator.and_, found.values())}
 
 
+def reasons_of(rules: Iterable[Rule]) -> Callable[[Any], dict[str, str]]:
+    """Return a function of the recipe that says what each rule refuses, in words."""
+    return lambda _: {rule.name: rule.words for rule in rules}
+
+
 def pipeline_divides_layers(inputs: Any, *, pipeline: Any) -> Any:
     """Return whether every stage gets the same whole number of layers."""
     return inputs.model.layers % pipeline == 0

@@ -22,6 +22,14 @@ def where(condition: Any, a: Number, b: Number) -> Number:
     return namespace(condition, a, b).where(condition, a, b)
 
 
+def chosen(place: Number, values: Sequence[Number]) -> Number:
+    """Return the value at a whole place, a number."""
+    found = values[0]
+    for number, value in enumerate(values[1:], 1):
+        found = where(place == float(number), value, found)
+    return found
+
+
 def larger(a: Number, b: Number) -> Number:
     """Return the larger of two numbers; at a tie the slope is that of ``b``."""
     return where(a > b, a, b)

@@ -3,7 +3,7 @@
 Source: docs/models/serving.md, sections 2, 6, 7 and 8.
 """
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from jaxroof.catalog.architecture import Architecture
 from jaxroof.catalog.serving_software import ServingSoftware
@@ -20,19 +20,18 @@ def _degree(doc: str, symbol: str, label: str) -> Number:
     return quantity("1", doc, whole=True, most=most, default=1.0, symbol=symbol, label=label)
 
 
-def _flag(doc: str, symbol: str, label: str) -> Number:
-    bounds: dict[str, Any] = {"whole": True, "zero": True, "most": 1.0, "default": 0.0}
-    return quantity("1", doc, symbol=symbol, label=label, **bounds)
-
-
-def _batch(doc: str) -> Number:
-    return quantity(
-        "sequence", doc, most=BOUNDS["whole"], default=None, symbol="batch", label="batch"
-    )
+def _batch() -> Number:
+    doc, most = "Sequences that a replica decodes at once.", BOUNDS["whole"]
+    return quantity("sequence", doc, most=most, default=None, symbol="batch", label="batch")
 
 
 def _chunk(doc: str) -> Number:
     return quantity("token", doc, most=BOUNDS["whole"], default=None, symbol="chunk", label="chunk")
+
+
+def _format(doc: str) -> Number:
+    last = len(FORMATS) - 1.0
+    return quantity("1", doc, whole=True, zero=True, most=last, default=0.0, flags=FORMATS)
 
 
 @record
@@ -42,11 +41,10 @@ class Split:
     tensor: Number = _degree("Tensor-parallel degree.", "tp", "tensor")
     data: Number = _degree("Data-parallel degree of attention; experts span all.", "dp", "data")
     pipeline: Number = _degree("Pipeline stages.", "pp", "pipeline")
-    whole: Number = _flag(
-        "Whether a rank has whole experts (expert parallelism, 1) or a slice of each (0).",
-        "ep",
-        "whole experts",
-    )
+    whole: Number = quantity(
+        "1", "Whether a rank has whole experts (expert parallelism, 1) or a slice of each (0).",
+        whole=True, zero=True, most=1.0, default=0.0, symbol="ep", label="whole experts",
+    )  # fmt: skip
 
     @property
     def accelerators(self) -> Number:
@@ -58,7 +56,7 @@ class Split:
 class ServingPlan(Split):
     """A replica that decodes a batch, and takes prompts a chunk at a time."""
 
-    batch: Number = _batch("Sequences that a replica decodes at once.")
+    batch: Number = _batch()
     chunk: Number = _chunk("Prompt tokens of a step that has some, over all attention ranks.")
 
 
@@ -82,7 +80,7 @@ class PrefillPlan(Split):
 class DecodePlan(Split):
     """A replica that decodes alone."""
 
-    batch: Number = _batch("Sequences that a replica decodes at once.")
+    batch: Number = _batch()
     chunk: ClassVar[float] = 0.0  # of prompts
 
 
@@ -134,14 +132,8 @@ class Precision:
     in 16 bits.
     """
 
-    attention_format: Number = quantity(
-        "1", "Format of attention's weights.", whole=True, zero=True, most=4.0, default=0.0,
-        flags=FORMATS,
-    )  # fmt: skip
-    mlp_format: Number = quantity(
-        "1", "Format of the weights of MLPs.", whole=True, zero=True, most=4.0, default=0.0,
-        flags=FORMATS,
-    )  # fmt: skip
+    attention_format: Number = _format("Format of attention's weights.")
+    mlp_format: Number = _format("Format of the weights of MLPs.")
     cache_width: Number = quantity("B", "Bytes of a number in the cache.", default=2.0)
 
 

@@ -3,13 +3,13 @@
 Source: docs/models/serving.md, section 12.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from jaxroof.catalog.architecture import Architecture
 from jaxroof.catalog.serving_software import MEASURED, ServingSoftware
 from jaxroof.estimators.serving.inputs import ServingInputs
-from jaxroof.formulas.arithmetic import larger, where, whole
+from jaxroof.formulas.arithmetic import chosen, larger, where, whole
 from jaxroof.records import Number
 
 LEVEL = 80  # per cent of measurements inside an interval
@@ -94,7 +94,7 @@ def _ranks_measured(inputs: ServingInputs, pool: bool) -> Any:
 
 def half_width(place: Number, level: int = LEVEL) -> Number:
     """Return the half width of ln(time) in a regime."""
-    return _of_regime(place, [one.half_widths[LEVELS.index(level)] for one in REGIMES])
+    return chosen(place, [one.half_widths[LEVELS.index(level)] for one in REGIMES])
 
 
 def half_width_within_source(place: Number) -> Number:
@@ -102,14 +102,7 @@ def half_width_within_source(place: Number) -> Number:
 
     Assumes: about the middle of what was left of visible families after their median ratio.
     """
-    return _of_regime(place, WITHIN_SOURCE)
-
-
-def _of_regime(place: Number, values: Sequence[float]) -> Number:
-    found: Number = values[0]
-    for number, value in enumerate(values[1:]):
-        found = where(place > number + 0.5, value, found)
-    return found
+    return chosen(place, WITHIN_SOURCE)
 
 
 def token_half_width(inputs: ServingInputs, pool: bool = False) -> Number:

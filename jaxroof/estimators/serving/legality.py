@@ -3,16 +3,13 @@
 Source: docs/models/serving.md, section 8.
 """
 
-import functools
-import operator
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from jaxroof.estimator import Limit
-from jaxroof.estimators.legality import Rule
-from jaxroof.estimators.serving.inputs import FORMATS
+from jaxroof.estimators.legality import Rule, verdicts
 from jaxroof.formulas.arithmetic import where
 from jaxroof.records import Absent, Number, value_or
 
@@ -58,17 +55,6 @@ def _slow_known(inputs: Any, *, tensor: Any, data: Any, pipeline: Any) -> Any:
     return inside | is_given(inputs.system.slow_bandwidth)
 
 
-def _rate_known(inputs: Any) -> Any:
-    known: Any = True
-    for rate, formats in NEEDS.items():
-        if not is_given(getattr(inputs.system, f"{rate}_flops")):
-            for name in formats:
-                code = FORMATS.index(name)
-                known = known & (inputs.precision.attention_format != code)
-                known = known & (inputs.precision.mlp_format != code)
-    return known
-
-
 NO_SLOW = "no bandwidth between fast domains is known (system.slow_bandwidth)"
 NO_RATE = "the chip's rate in that format is not known"
 _SLOW = Rule(
@@ -78,7 +64,7 @@ _SLOW = Rule(
     "A replica is in one fast domain, or the bandwidth between domains is known.",
     "a fast domain is of {fast_domain:.0f}",
 )
-_ANY = (
+_ANY: tuple[Rule, ...] = (
     Rule(
         "gpus_used",
         _gpus_used,
@@ -127,12 +113,6 @@ _ANY = (
         "There are no more stages than layers.",
         "the model has {layers:.0f} layers",
     ),
-    Rule(
-        "rate_known",
-        _rate_known,
-        NO_RATE,
-        "The chip's rates in the formats of the weights are known.",
-    ),
 )
 _BATCH = Rule(
     "batch_enough",
@@ -140,14 +120,8 @@ _BATCH = Rule(
     "ranks or stages without a sequence",
     "Every rank and stage has a sequence.",
 )
-_HANDED_OVER = Rule(
-    "slow_bandwidth_known",
-    lambda inputs: is_given(inputs.system.slow_bandwidth),
-    f"a pool that hands caches over: {NO_SLOW}",
-    "The bandwidth over which caches are handed over is known.",
-)
 RULES: tuple[Rule, ...] = (*_ANY, _SLOW, _BATCH)  # of a server that decodes
-PREFILL_RULES: tuple[Rule, ...] = (*_ANY, _HANDED_OVER)
+PREFILL_RULES: tuple[Rule, ...] = _ANY
 
 
 # ---- Limits -------------------------------------------------------------------------------------
@@ -196,8 +170,5 @@ def judged(
     rules: Iterable[Rule], limits: Iterable[Limit], inputs: Any, found: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the verdict of every rule and limit on the results of a plan, and all together."""
-    plan = vars(inputs.plan)
-    verdicts = {rule.name: rule.allows(inputs, plan) for rule in rules}
-    for limit in limits:
-        verdicts[VERDICTS[limit.result][0]] = found[limit.result] <= limit.of(inputs)
-    return {**verdicts, "feasible": functools.reduce(operator.and_, verdicts.values())}
+    met = {VERDICTS[one.result][0]: found[one.result] <= one.of(inputs) for one in limits}
+    return verdicts((), rules, inputs, **met)

@@ -62,13 +62,11 @@ decode_plans = _listing(RULES, (*SPLIT, "batch"), ())
 def rule_inputs(inputs: Any) -> Any:
     """Return what the rules read of the inputs, counts as whole numbers."""
     known = with_named_absences(inputs)
-    formats = ("attention_format", "mlp_format")
     gpus = value_or(inputs.gpus, None)
     return types.SimpleNamespace(
         model=types.SimpleNamespace(**{name: int(getattr(known.model, name)) for name in COUNTS}),
         system=known.system,
         gpus=None if gpus is None else int(gpus),
-        precision=types.SimpleNamespace(**{f: int(getattr(known.precision, f)) for f in formats}),
     )
 
 
@@ -79,11 +77,6 @@ def alike(inputs: Any, plans: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarr
     """
     even = np.all(inputs.software.imbalance == 1.0)
     return {**plans, "whole": np.zeros_like(plans["whole"])} if even else plans
-
-
-def reasons(rules: Iterable[Rule]) -> Callable[[Any], dict[str, str]]:
-    """Return a function that says what each rule refuses."""
-    return lambda _: {rule.name: rule.words for rule in rules}
 
 
 # ---- A plan of the user's -----------------------------------------------------------------------

@@ -13,6 +13,7 @@ from jaxroof.catalog import lookup as named
 from jaxroof.catalog.architecture import Architecture
 from jaxroof.errors import refusal
 from jaxroof.estimator import Estimator
+from jaxroof.estimators.legality import reasons_of
 from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.estimators.serving import server
 from jaxroof.estimators.serving.inputs import (
@@ -45,7 +46,6 @@ from jaxroof.estimators.serving.plans import (
     decode_plans,
     plans,
     prefill_plans,
-    reasons,
     why_not,
 )
 from jaxroof.estimators.serving.step import both, decode, prompt
@@ -140,7 +140,7 @@ serving = Estimator(
     step=server.serve,
     candidates=plans,
     alike=alike,
-    reasons=reasons(RULES),
+    reasons=reasons_of(RULES),
     why_not=why_not(RULES),
     close=close,
     structural=("gpus", "model", "precision", "system.fast_domain"),
@@ -179,7 +179,7 @@ serving_prefill = dataclasses.replace(
     parts={"prompt": prompt},
     step=server.prefill,
     candidates=prefill_plans,
-    reasons=reasons(PREFILL_RULES),
+    reasons=reasons_of(PREFILL_RULES),
     why_not=why_not(PREFILL_RULES),
     limits=PREFILL_LIMITS,
     alone=server.alone(server.prefilled, prefill_memory, "accelerator_time", "ttft"),

@@ -4,14 +4,13 @@ Source: docs/models/serving.md, sections 2 to 4; letters as there.
 """
 
 import math
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from jaxroof.catalog.serving_software import ServingSoftware
 from jaxroof.estimators.serving.inputs import ServingInputs, Split
 from jaxroof.estimators.serving.model_numbers import Numbers, keys, numbers
 from jaxroof.estimators.training.recipe import Recipe
-from jaxroof.formulas.arithmetic import ceiling, expm1, larger, log, log1p, smaller, where
+from jaxroof.formulas.arithmetic import ceiling, chosen, expm1, larger, log, log1p, smaller, where
 from jaxroof.formulas.smooth import NOTHING, smooth_larger, smooth_smaller
 from jaxroof.records import Number, value_or
 
@@ -61,14 +60,6 @@ class Step(NamedTuple):
     total: Number
 
 
-def _chosen(place: Number, values: Sequence[Number]) -> Number:
-    """Return the value at a place; the last for any other."""
-    found = values[-1]
-    for number, value in enumerate(values[:-1]):
-        found = where(place == float(number), value, found)
-    return found
-
-
 def machine(inputs: ServingInputs) -> Machine:
     """Return the rates that work runs at: peak of the format, times the software's share.
 
@@ -83,8 +74,8 @@ def machine(inputs: ServingInputs) -> Machine:
     attention, mlp = precision.attention_format, precision.mlp_format
     return Machine(
         plain=plain * software.matrix,
-        attention=_chosen(attention, rates) * software.matrix,
-        mlp=_chosen(mlp, rates) * software.matrix,
+        attention=chosen(attention, rates) * software.matrix,
+        mlp=chosen(mlp, rates) * software.matrix,
         scores=plain * software.attend,
         weights=system.hbm_bandwidth * software.hbm,
         cache=system.hbm_bandwidth * software.cache,
@@ -92,8 +83,8 @@ def machine(inputs: ServingInputs) -> Machine:
         fast=fast * software.link,
         exchange=fast * software.exchange,
         slow=value_or(system.slow_bandwidth, fast) * software.far,
-        attention_width=_chosen(attention, WIDTHS),
-        mlp_width=_chosen(mlp, WIDTHS),
+        attention_width=chosen(attention, WIDTHS),
+        mlp_width=chosen(mlp, WIDTHS),
     )
 
 

@@ -101,11 +101,6 @@ def _ordered(rows: Columns) -> Columns:
     return rows_where(columns, np.lexsort([columns[field] for field in reversed(fields)]))
 
 
-def reasons(_: Any) -> dict[str, str]:
-    """Return what each rule refuses, in words."""
-    return {rule.name: rule.words for rule in RULES}
-
-
 # ---- A plan of the user's -----------------------------------------------------------------------
 
 

@@ -11,12 +11,12 @@ from jaxroof.catalog.architecture import Architecture
 from jaxroof.catalog.system import System, usable_memory
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimator import Estimator, Limit
-from jaxroof.estimators.legality import verdicts
+from jaxroof.estimators.legality import reasons_of, verdicts
 from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.estimators.tpu_training.inputs import TpuInputs, TpuPlan, chip_of, chips_of
 from jaxroof.estimators.tpu_training.layer import Work, work
 from jaxroof.estimators.tpu_training.legality import RULES
-from jaxroof.estimators.tpu_training.plans import close, plans, reasons, why_not
+from jaxroof.estimators.tpu_training.plans import close, plans, why_not
 from jaxroof.estimators.tpu_training.report import TpuReport, WholeTpuReport
 from jaxroof.estimators.tpu_training.slices import Ways, sides, ways
 from jaxroof.estimators.tpu_training.step_time import StepTime, memory, step_time
@@ -225,7 +225,7 @@ tpu_training = Estimator(
     parts={"work": work, "links": links},
     step=step,
     candidates=plans,
-    reasons=reasons,
+    reasons=reasons_of(RULES),
     why_not=why_not,
     close=close,
     structural=("gpus", "global_batch", "model", "system.tpu", "system.torus_axes"),
