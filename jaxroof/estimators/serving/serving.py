@@ -49,6 +49,7 @@ from jaxroof.estimators.serving.plans import (
     why_not,
 )
 from jaxroof.estimators.serving.step import both, decode, prompt
+from jaxroof.estimators.training.contradictions import of_model, refuse
 from jaxroof.estimators.training.recipe import Recipe
 
 UNKNOWN = {  # numbers of a model whose layers have no formula here
@@ -77,25 +78,16 @@ def served_architecture(name: Any) -> tuple[Architecture, dict[str, str]]:
     return model, choices
 
 
-def check(inputs: ServingInputs, _: Recipe) -> None:
+def check(inputs: ServingInputs, recipe: Recipe) -> None:
     """Check that the numbers of a server go together.
 
     Raises: InputError for the first that does not go with the others.
     """
-    model, workload, system = inputs.model, inputs.workload, inputs.system
+    workload, system = inputs.workload, inputs.system
     if workload.hit is not None and np.any(workload.hit >= 1.0):
         said = "given 1: every token of a prompt is in the cache; expected a share below 1"
         raise refusal("workload.hit", said)
-    most = {
-        "active_experts": (model.experts, "experts"),
-        "first_dense_layers": (model.layers, "layers"),
-        "windowed_layers": (model.layers, "layers"),
-    }
-    for name, (bound, words) in most.items():
-        value = getattr(model, name)
-        if np.any(value > bound):
-            right = f"at most {float(np.min(bound)):,g}, the {words} of the model"
-            raise refusal(f"model.{name}", f"given {float(np.max(value)):,g}; expected {right}")
+    refuse(of_model(inputs.model, recipe))
     for place in ("attention_format", "mlp_format"):
         code = getattr(inputs.precision, place)
         for rate, forms in NEEDS.items():

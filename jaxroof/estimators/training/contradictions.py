@@ -3,14 +3,14 @@
 Source: docs/models/layers_2026.md, section 1.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from jaxroof.errors import refusal
 from jaxroof.estimators.training.inputs import layers_by_part
-from jaxroof.estimators.training.recipe import Attention, Recurrence, TrainingRecipe
+from jaxroof.estimators.training.recipe import Attention, Recipe, Recurrence, TrainingRecipe
 from jaxroof.records import value_or
 
 SIZES = {  # of a kind of recurrent layer: what it cannot be without
@@ -29,11 +29,17 @@ def refuse_contradictions(inputs: Any, recipe: TrainingRecipe) -> None:
 
     Raises: InputError for the first field that does not go with the others.
     """
-    for path, value, right in (*_of_model(inputs.model, recipe), *_of_experts(inputs)):
+    refuse((*of_model(inputs.model, recipe), *_of_experts(inputs)))
+
+
+def refuse(faults: Iterable[Fault]) -> None:
+    """Raise InputError for the first of some faults, if there are any."""
+    for path, value, right in faults:
         raise refusal(path, f"given {float(np.max(value)):,g}; expected {right}")
 
 
-def _of_model(model: Any, recipe: TrainingRecipe) -> Iterator[Fault]:
+def of_model(model: Any, recipe: Recipe) -> Iterator[Fault]:
+    """Yield what numbers and choices of a model do not go together."""
     layers, parts = model.layers, layers_by_part(model)
     recurrent = model.mamba_layers + model.delta_layers + model.kda_layers
     most = {
