@@ -85,15 +85,19 @@ def serve(
         raise unknown("split", split, "split", SPLITS)
     asked = {"model": model, "system": system, "gpus": gpus, "prompt": prompt, "output": output}
     given = {n: v for n, v in {**asked, **(settings or {}), **more}.items() if v is not None}
-    for name, value in (("--mine", own), ("--objective", objective), ("--users", users)):
+    for name, value in (("--mine", own), ("--users", users)):
         if split == "disaggregated" and value is not None:
             raise refusal(name, "of one server; expected --split aggregated or both")
+    if split != SPLITS[0] and objective is not None:
+        raise refusal("--objective", "of one server; expected --split aggregated")
     data = xr.Dataset()
     if split != "disaggregated":
         machine = machine_of(named(AGGREGATED), given, where, objective)
         data = _aggregated(machine, users, top, own)
         if not machine.held.any() and np.all(machine.over[machine.question.estimator.need] > 0.0):
             data = data.assign(as_variables(_enough(given, where)))
+        if objective is None and machine.held.any():
+            data = data.assign(as_variables(_fewer(given, where, float(data[COST][0]))))
     if split != "aggregated":
         try:
             data = data.assign(_pools(given, where, top))
@@ -259,6 +263,30 @@ def _enough(given: Settings, where: str) -> Whole:
                 "enough_plan": (plan, "1", "Its plan"),
             }
     return {}
+
+
+def _fewer(given: Settings, where: str, cost: float) -> Whole:
+    """Return a better plan that leaves accelerators idle, where their number is no power of two.
+
+    ``cost``: of the best that fills all of them. Replicas are powers of two, so that few divide 72.
+    """
+    gpus = float(given["gpus"])
+    size = 2.0 ** math.floor(math.log2(gpus))
+    if size == gpus:
+        return {}
+    try:
+        machine = machine_of(named(AGGREGATED), {**given, "gpus": size}, where)
+    except NoLegalPlan:
+        return {}
+    best = machine.best(1)[0]
+    if not len(best) or machine.values(best)[0] * gpus / size >= cost:
+        return {}
+    rate = float(machine.reports(best).output_rate[0]) * size / gpus
+    return {
+        "fewer": (size, "1", "Accelerators of a better plan that leaves the others idle"),
+        "fewer_plan": (json.dumps(machine.plan(int(best[0]))), "1", "It"),
+        "fewer_rate": (rate, "token/s", "What it gives an accelerator, idle ones too"),
+    }
 
 
 def _load(machine: OneMachine) -> Whole:

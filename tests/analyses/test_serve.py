@@ -1,6 +1,7 @@
 """Serving: the best plan within limits, whole pools against every pair, the frontier, refusals."""
 
 import itertools
+import json
 from typing import Any
 
 import numpy as np
@@ -170,3 +171,18 @@ def test_data_parallel_attention_that_nobody_measured_is_said(jaxroof):
     )
     assert "never measured: data-parallel" in jaxroof(f"{asked} --frontier").words
     assert "data-parallel attention of" not in jaxroof(f"{asked} --software trtllm-2025").words
+
+
+def test_a_rack_of_72_is_not_bound_to_replicas_that_divide_it(jaxroof):
+    """64 ranks beside 8 idle accelerators, or beside a pool for prompts, beat replicas of eight."""
+    asked = {"model": "deepseek-v3", "system": "gb200-nvl72", "prompt": 8192, "output": 1024}
+    asked |= {"tpot": "20 ms", "ttft": "2 s", "precision": "fp4"}
+    found, fewer = (jr.serve(**asked, gpus=gpus) for gpus in (72, 64))
+    assert float(found.fewer_rate) == pytest.approx(float(fewer.output_rate[0]) * 64 / 72)
+    assert json.loads(str(found.fewer_plan.values))["data"] == int(fewer["data"][0]) == 64
+    pools = [jr.serve(**asked, gpus=gpus, split="disaggregated") for gpus in (64, 72)]
+    assert [int(one.decode_data[0]) for one in pools] == [64, 64]
+    rates = [float(one.pools_rate) for one in pools]
+    assert rates == sorted(rates)
+    with pytest.raises(InputError, match="--objective: of one server"):
+        jr.serve(**asked, gpus=72, split="both", objective="tpot")

@@ -27,6 +27,10 @@ def _gpus_used(inputs: Any, *, tensor: Any, data: Any, pipeline: Any) -> Any:
     return True if gpus is None else (size <= gpus) & (gpus % size == 0)
 
 
+def _gpus_enough(inputs: Any, *, tensor: Any, data: Any, pipeline: Any) -> Any:
+    return tensor * data * pipeline <= value_or(inputs.gpus, np.inf)
+
+
 def _kv_heads(inputs: Any, *, tensor: Any) -> Any:
     heads = inputs.model.kv_heads
     return (heads % tensor == 0) | (tensor % heads == 0) | (inputs.model.kv_rank > 0)
@@ -64,14 +68,22 @@ _SLOW = Rule(
     "A replica is in one fast domain, or the bandwidth between domains is known.",
     "a fast domain is of {fast_domain:.0f}",
 )
+_THERE = "there are {gpus:,.0f} accelerators"
+_EVENLY = Rule(
+    "gpus_used",
+    _gpus_used,
+    "replicas that do not fill the accelerators evenly",
+    "Whole replicas fill the accelerators.",
+    _THERE,
+)
+_PART = Rule(  # of a pool, beside which there is another
+    "gpus_used",
+    _gpus_enough,
+    "replicas of more accelerators than there are",
+    "There are accelerators for a replica.",
+    _THERE,
+)
 _ANY: tuple[Rule, ...] = (
-    Rule(
-        "gpus_used",
-        _gpus_used,
-        "replicas that do not fill the accelerators evenly",
-        "Whole replicas fill the accelerators.",
-        "there are {gpus:,.0f} accelerators",
-    ),
     Rule(
         "heads_divisible",
         lambda inputs, *, tensor: inputs.model.heads % tensor == 0,
@@ -120,8 +132,9 @@ _BATCH = Rule(
     "ranks or stages without a sequence",
     "Every rank and stage has a sequence.",
 )
-RULES: tuple[Rule, ...] = (*_ANY, _SLOW, _BATCH)  # of a server that decodes
-PREFILL_RULES: tuple[Rule, ...] = _ANY
+RULES: tuple[Rule, ...] = (_EVENLY, *_ANY, _SLOW, _BATCH)  # of an aggregated server
+DECODE_RULES: tuple[Rule, ...] = (_PART, *RULES[1:])
+PREFILL_RULES: tuple[Rule, ...] = (_PART, *_ANY)
 
 
 # ---- Limits -------------------------------------------------------------------------------------

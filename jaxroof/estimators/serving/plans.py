@@ -14,7 +14,7 @@ from jaxroof.estimator import Candidates, reads
 from jaxroof.estimators.legality import Filter, Rule, cross
 from jaxroof.estimators.serving.inputs import LARGEST
 from jaxroof.estimators.serving.interval import half_width_within_source
-from jaxroof.estimators.serving.legality import PREFILL_RULES, RULES
+from jaxroof.estimators.serving.legality import DECODE_RULES, PREFILL_RULES, RULES
 from jaxroof.records import value_or, with_named_absences
 
 DEGREES = 2 ** np.arange(7)  # tensor, data
@@ -56,7 +56,7 @@ def _listing(rules: Iterable[Rule], rows: Iterable[str], free: Iterable[str]) ->
 
 plans = _listing(RULES, (*SPLIT, "batch"), ("chunk",))
 prefill_plans = _listing(PREFILL_RULES, SPLIT, ("chunk", "busy"))
-decode_plans = _listing(RULES, (*SPLIT, "batch"), ())
+decode_plans = _listing(DECODE_RULES, (*SPLIT, "batch"), ())
 
 
 def rule_inputs(inputs: Any) -> Any:

@@ -7,6 +7,7 @@ from jaxroof.estimators.legality import with_verdicts
 from jaxroof.estimators.serving.interval import WORDS
 from jaxroof.estimators.serving.legality import (
     DECODE_LIMITS,
+    DECODE_RULES,
     LIMITS,
     PREFILL_LIMITS,
     PREFILL_RULES,
@@ -135,6 +136,6 @@ class PrefillReport(Prompting):
 
 
 @record
-@with_verdicts(RULES, **sentences(DECODE_LIMITS))
+@with_verdicts(DECODE_RULES, **sentences(DECODE_LIMITS))
 class DecodeReport(Decoding):
     """A pool that decodes alone."""

@@ -12,6 +12,7 @@ from jaxroof.estimators.serving.inputs import LARGEST, ServingInputs, Workload
 from jaxroof.estimators.serving.interval import first_half_width, regime, token_half_width
 from jaxroof.estimators.serving.legality import (
     DECODE_LIMITS,
+    DECODE_RULES,
     LIMITS,
     PREFILL_LIMITS,
     PREFILL_RULES,
@@ -273,7 +274,7 @@ def decode(inputs: ServingInputs, recipe: Recipe, *, decode: Step) -> DecodeRepo
         "part_idle": 0.0 * one,
         "step_decode": one,
     }
-    return DecodeReport(**results, **judged(RULES, DECODE_LIMITS, inputs, results))
+    return DecodeReport(**results, **judged(DECODE_RULES, DECODE_LIMITS, inputs, results))
 
 
 # ---- A closed loop ------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ from jaxroof.estimators.serving.inputs import (
 )
 from jaxroof.estimators.serving.legality import (
     DECODE_LIMITS,
+    DECODE_RULES,
     LIMITS,
     NEEDS,
     NO_RATE,
@@ -158,6 +159,8 @@ serving_decode = dataclasses.replace(
     parts={"decode": decode},
     step=server.decode,
     candidates=decode_plans,
+    reasons=reasons_of(DECODE_RULES),
+    why_not=why_not(DECODE_RULES),
     limits=DECODE_LIMITS,
     alone=server.alone(server.decoded, server_memory, "accelerator_time", "tpot"),
     example=_with(DecodeInputs, DecodePlan(tensor=4.0, batch=64.0)),

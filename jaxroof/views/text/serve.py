@@ -83,7 +83,7 @@ def _server(data: xr.Dataset) -> Iterator[Said]:
         yield from quiet(load_sentence(data) or nothing_sentence(data), plans_table(data))
         yield from quiet(own_sentence(data))
         return
-    said = [best_sentence(data), load_sentence(data), users_sentence(data)]
+    said = [best_sentence(data), fewer_sentence(data), load_sentence(data), users_sentence(data)]
     yield from usual(*(said if found_some(data) else said[::-1]))
     yield from quiet(plans_table(data))
     yield from usual(letters(data), limits_sentence(data))
@@ -102,10 +102,21 @@ def best_sentence(data: xr.Dataset) -> str:
     rate = f"{rate} 80 % of measured servers)"
     said = [rate, *(timed(best, name) for name in ("tpot", "ttft"))]
     count = copies(data, best)
-    users = f"{count * float(best.users):,.0f} requests at once"
+    held = round(count * float(best.users))
+    users = f"{held:,} request{'s' * (held != 1)} at once"
     cost = [f"{dollars(best)} a million output tokens"] if has_rent(data) else []
     words = f"{count:,.0f} replica{'s' * (count > 1)} of {plan_words(best)}"
     return f"Best {of}: {words}: {', '.join([*said, users, *cost])}."
+
+
+def fewer_sentence(data: xr.Dataset) -> str:
+    """Return that a plan of fewer accelerators gives more; empty if none does."""
+    if "fewer" not in data:
+        return ""
+    plan = plan_words(plan_at(data, json.loads(str(data.fewer_plan.values))))
+    gpus, size = float(data.attrs["gpus"]), float(data.fewer)
+    rate = f"{float(data.fewer_rate):,.0f} tokens/s a GPU, the {gpus - size:,.0f} idle ones counted"
+    return f"On {size:,.0f} of these {gpus:,.0f} more is possible: {plan}: {rate}."
 
 
 def has_rent(data: xr.Dataset) -> bool:
@@ -393,7 +404,9 @@ def versus_sentence(data: xr.Dataset) -> str:
         )
     best, wide = data.isel(plan=0), pair_rate(pools)
     pool = whole_rate(data) / wide[0]
-    one, two = (float(best.output_rate), *rate_interval(best)), tuple(pool * v for v in wide)
+    server = float(data.get("fewer_rate", best.output_rate)) / float(best.output_rate)
+    one = tuple(server * v for v in (float(best.output_rate), *rate_interval(best)))
+    two = tuple(pool * v for v in wide)
     (more, low, _), (less, _, high) = (one, two) if one[0] >= two[0] else (two, one)
     ways = ["One server for both", "pools of their own"]
     first, second = ways if one[0] >= two[0] else ways[::-1]
