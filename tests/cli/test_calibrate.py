@@ -72,11 +72,9 @@ def changed(path, place, column, value):
     return rows[place]["id"]
 
 
-def test_a_row_far_from_the_others_is_named(jaxroof, rows):
+def test_a_row_far_from_the_others_is_the_first(jaxroof, rows):
     name = changed(rows, 2, "#measured_step_time_s", "360000")
     said = jaxroof(f"calibrate {rows} --system a100-80-sxm").words
-    assert re.search(rf"Check row {name} \(line 4\): it took [\d,.e+]+ times as long as", said)
-    assert said.count("Check row") == 1
     assert "rows, furthest from the fit first" in said
     assert re.search(rf"{name} 100 hours?|{name} 360,000 s|{name} [\d.e+]+ s", said)
 

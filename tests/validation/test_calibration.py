@@ -20,13 +20,11 @@ from jaxroof.validation.calibration.chip_file import chip_lines
 from jaxroof.validation.calibration.fit import calibrate, usable
 from jaxroof.validation.calibration.next_measurement import most_instructive
 from jaxroof.validation.calibration.problem import (
-    FAR,
     FEWEST_OF_ANOTHER_CHIP,
     RATES,
     SOFTWARE,
     machine_of,
     on_machine,
-    outliers,
     own_half_width,
     own_half_widths,
     part,
@@ -428,14 +426,3 @@ def test_kinds_with_too_few_plans_have_none():
     found = own_half_widths(errors, kinds, 3)
     assert found == (own_half_width(errors[kinds == 0.0], WITHIN_SOURCE[0]), 0.0, 0.0)
     assert own_half_widths(errors, kinds, 4) == (0.0, 0.0, 0.0)
-
-
-def test_odd_rows_are_found_whatever_their_size():
-    errors = np.array([0.1, 0.15, np.log(1e-4), 0.12, 0.2, np.log(1e3)])
-    assert outliers(errors, 0.066).tolist() == [2, 5]
-    errors = np.array([0.0, 0.0, 0.0, 0.0, 0.9 * FAR * 0.066])
-    assert outliers(errors, 0.066).size == 0, "within what rows scatter anyhow"
-    assert outliers(errors, 0.01).tolist() == [4]
-    assert outliers(errors[-3:], 0.01).size == 0, "three rows have no odd one"
-    draws = np.random.default_rng(0).normal(size=20_000)
-    assert outliers(draws, 0.0).size <= 2

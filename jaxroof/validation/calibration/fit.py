@@ -57,7 +57,6 @@ class MeasuredStep(NamedTuple):
     """A measured row that a fit takes."""
 
     name: str
-    line: int  # of its file
     measured: float  # [s]
 
 
@@ -201,7 +200,7 @@ def usable(frame: pd.DataFrame, system: str) -> Used:
     if len(reasons) == len(names):
         raise InputError(f"no row can be used; the first, {names[0]}: {reasons[0]}")
     places = np.array([place for place in range(len(names)) if place not in reasons])
-    steps = [MeasuredStep(names[p], int(frame.index[p]), float(seconds[p])) for p in places]
+    steps = [MeasuredStep(names[p], float(seconds[p])) for p in places]
     left_out = tuple((names[place], reasons[place]) for place in sorted(reasons))
     return Used(frame.iloc[places], steps, groups_at(asked.groups, places), left_out, machine)
 

@@ -4,7 +4,6 @@ Source: docs/models/training_step_today.md, section 2 (priors) and section 12 (s
 """
 
 import dataclasses
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -241,9 +240,6 @@ def solved(model: Model, noise: np.ndarray, prior: Prior, start: np.ndarray) -> 
 FEWEST = 2  # plans of a kind that say how far rows lie from a fit without them
 FEWEST_OF_ANOTHER_CHIP = 5  # where the constants are those of another chip
 SHARE = LEVEL / 100.0
-FAR = 3.5  # modified z-score from which a value counts as an outlier
-MAD = 1.4826  # deviation of a normal distribution over its median absolute deviation
-FEWEST_OF_OUTLIERS = 4  # rows among which one can be odd
 
 
 def own_half_width(errors: np.ndarray, spread: float) -> float:
@@ -279,28 +275,6 @@ def own_half_widths(errors: np.ndarray, kinds: np.ndarray, fewest: int) -> OwnRu
         some = errors[kinds == place]
         found.append(own_half_width(some, spread) if len(some) >= fewest else 0.0)
     return OwnRuns(*found)
-
-
-def outliers(errors: np.ndarray, least: float) -> np.ndarray:
-    """Return the places of values that lie far from the median, the furthest first.
-
-    |e - median| / s > max(3.5, sqrt(2 ln n)), s = max(1.4826 median |e - median|, least)
-
-    ``errors`` are ln(predicted / measured) of rows, ``least`` the deviation that rows of one
-    software have anyhow, below which no deviation is odd.
-    Assumes: fewer than half of the values are odd; of n normal ones the largest is about
-    sqrt(2 ln n) deviations away, so that many rows have far ones that are not odd.
-    Source: Iglewicz and Hoaglin 1993.
-
-    >>> outliers(np.array([0.1, 0.12, 9.2, 0.11, 0.09]), 0.066).tolist()
-    [2]
-    """
-    if len(errors) < FEWEST_OF_OUTLIERS:
-        return np.array([], int)
-    away = np.abs(errors - np.median(errors))
-    scores = away / max(MAD * float(np.median(away)), least)
-    far = np.flatnonzero(scores > max(FAR, math.sqrt(2.0 * math.log(len(errors)))))
-    return far[np.argsort(-scores[far], kind="stable")]
 
 
 SOFTWARE = "software"  # the factor by which a software's steps take longer than predicted

@@ -10,7 +10,7 @@ from jaxroof.catalog.chip import Chip, SharedConstants
 from jaxroof.catalog.serving_software import ServingSoftware
 from jaxroof.catalog.system import Library, Tier
 from jaxroof.estimators.training.inputs import Framework
-from jaxroof.estimators.training.interval import REGIMES, WITHIN_SOURCE
+from jaxroof.estimators.training.interval import REGIMES
 from jaxroof.limits import counted
 from jaxroof.records import units
 from jaxroof.units import seconds, show
@@ -22,7 +22,6 @@ from jaxroof.validation.calibration.problem import (
     FEWEST,
     FEWEST_OF_ANOTHER_CHIP,
     SOFTWARE,
-    outliers,
 )
 from jaxroof.validation.calibration.told import Fitted, median_error
 from jaxroof.views.text.layout import PlainTable, Shown
@@ -62,17 +61,11 @@ def _amount(name: str, value: float) -> str:
 
 def fitted_said(found: Fitted) -> Iterator[Said]:
     """Yield what was fitted, the errors before and after, and how far to trust it."""
-    errors = {"before the fit": found.before, "after": found.after}
-    errors |= {"of rows that were left out": found.apart}
-    said = [f"{_median(some)} {n}" for n, some in errors.items() if np.any(np.isfinite(some))]
-    yield from usual(f"{found.words}: median error {', '.join(said)}.")
+    yield from usual(f"{found.words}: median error {_medians(found)}.")
     if found.constants:
         yield from quiet(constants_table("constants with 80 % intervals", found.constants))
     yield from usual(untold_sentence(found.untold))
-    for kind, half in found.own.items():
-        ends = f"{np.exp(-half):.2f} to {np.exp(half):.2f}"
-        trust = f"Servers of kind {kind}: {ends} times TPOT in 80 % of runs."
-        yield from usual(trust * (half > 0.0))
+    yield from usual(*(_trust(f"Servers of kind {n}", h, "TPOT") for n, h in found.own.items()))
     yield from usual(_not_used(found.left_out, "value"))
 
 
@@ -118,7 +111,7 @@ def chip_said(found: Calibration, further: Sequence[Measurement]) -> Iterator[Sa
         every = (factor, *found.constants)
         yield from quiet(constants_table(title, every, Shown("in the\nfile", _written, 1)))
     yield from quiet(rows_table(found))
-    yield from usual(*outlier_lines(found), *sentences(found))
+    yield from usual(*sentences(found))
     yield from usual(software_sentence(found), *measurement_lines(further))
 
 
@@ -166,24 +159,11 @@ def _name(name: str) -> str:
     return name if len(name) <= LONGEST else "..." + name[3 - LONGEST :]
 
 
-def outlier_lines(found: Calibration) -> Iterator[str]:
-    """Yield the rows that lie so far from the others that they should be checked."""
-    usual = float(np.exp(-np.median(found.before)))
-    for place in outliers(found.before, WITHIN_SOURCE[0] / DEVIATIONS_OF_80):
-        step, ratio = found.rows[place], float(np.exp(-found.before[place]))
-        yield (
-            f"Check row {_name(step.name)} (line {step.line}): it took {ratio:,.4g} times as long "
-            f"as predicted, the others about {usual:.3g} times. It counts in the fit."
-        )
-
-
 def interval_lines(found: Calibration) -> Iterator[str]:
     """Yield the 80 % intervals that plans have with the file, by kind."""
-    told = [(kind, float(w)) for kind, w in zip(REGIMES, found.own, strict=False) if float(w) > 0.0]
-    for kind, width in told:
-        ends = f"{np.exp(-width):.2f} to {np.exp(width):.2f}"
-        yield f"Plans of the kind {kind.words}: {ends} times the step time in 80 % of runs."
-    if not told:
+    for kind, half in zip(REGIMES, found.own, strict=False):
+        yield _trust(f"Plans of the kind {kind.words}", float(half), "the step time")
+    if not any(float(half) for half in found.own):
         fewest = FEWEST_OF_ANOTHER_CHIP if found.machine.like else FEWEST
         yield (
             f"Fewer than {fewest} plans of a kind do not say how far to trust the fit: intervals "
@@ -191,13 +171,16 @@ def interval_lines(found: Calibration) -> Iterator[str]:
         )
 
 
+def _trust(what: str, half: float, of: str) -> str:
+    """Return the 80 % interval of a half width of logarithms; empty where there is none."""
+    ends = f"{np.exp(-half):.2f} to {np.exp(half):.2f}"
+    return f"{what}: {ends} times {of} in 80 % of runs." if half > 0.0 else ""
+
+
 def sentences(found: Calibration) -> Iterator[str]:
     """Yield the errors before and after, with rows left out, and what the rows do not tell."""
-    errors = [("before the fit", found.before), ("after", found.after)]
-    errors.append(("of rows left out", found.apart))
-    said = [f"{name} {_median(values)}" for name, values in errors if np.all(np.isfinite(values))]
     yield (
-        f"Median error: {', '.join(said)}. A plan lies {100.0 * found.noise:.1f} % (one standard "
+        f"Median error {_medians(found)}. A plan lies {100.0 * found.noise:.1f} % (one standard "
         "deviation) from the fit."
     )
     yield from interval_lines(found)
@@ -221,8 +204,12 @@ def software_sentence(found: Calibration) -> str:
     return f"{said} To ask as they ran: {settings}." if settings else said
 
 
-def _median(values: np.ndarray) -> str:
-    return f"{100.0 * median_error(values):.1f} %"
+def _medians(found: Fitted | Calibration) -> str:
+    """Return the median errors before a fit, after it, and of rows that it had not seen."""
+    errors = {"before the fit": found.before, "after": found.after}
+    errors |= {"of rows that were left out": found.apart}
+    known = {name: some for name, some in errors.items() if np.any(np.isfinite(some))}
+    return ", ".join(f"{100.0 * median_error(some):.1f} % {n}" for n, some in known.items())
 
 
 def measurement_lines(found: Sequence[Measurement]) -> Iterator[str]:
@@ -250,7 +237,6 @@ def chip_json(found: Calibration, further: Sequence[Measurement]) -> str:
         "noise": found.noise,
         "asked_software": list(found.asked),
         "half_widths_80": found.own._asdict(),
-        "check": list(outlier_lines(found)),
         "rows": [one.name for one in found.rows],
         **{f"error_{name}_percent": _errors(values) for name, values in errors.items()},
         "not_used": [{"row_id": name, "reason": reason} for name, reason in found.left_out],
