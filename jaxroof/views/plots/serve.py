@@ -28,7 +28,7 @@ def picture(data: xr.Dataset) -> Figure:
         rows += [pool.isel(plan=0) for pool in pools.values()]
         heads += [f"{name} pool  " for name in pools]
         limits += [limit_of(pool) for pool in pools.values()]
-    made = style.figure(title_of(data), headline(data).removesuffix("."), 2.0 + TALL * len(rows))
+    made = style.figure(title_of(data), headline(data).removesuffix("."), 3.4 + TALL * len(rows))
     left, right = made.subplots(1, 2, sharey=True, width_ratios=(2.6, 1.0))
     at = np.arange(len(rows), dtype=np.float64)
     parts = {
