@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
+from jaxroof.analyses.serve import DEGREES
 from jaxroof.errors import listing
 from jaxroof.units import seconds, times
 from jaxroof.views.text.layout import PlainTable, Shown
@@ -88,6 +89,7 @@ def answer(data: xr.Dataset, _: Page = REPORT) -> Iterator[Said]:
     said = glossary(data, named).removesuffix(".")
     yield from usual(f"{said}; tokens/s that a user sees are 1/TPOT.")
     yield from usual(software_sentence(every), never_sentence(data, every))
+    yield from usual(evenly_sentence(data, every))
     without = json.loads(data.attrs["without"])
     yield from usual(*(f"{name}: {why}." for name, why in without.items()))
 
@@ -101,6 +103,18 @@ def software_sentence(every: Sequence[Frontier]) -> str:
     if len(names) == 1:
         return f"Software {next(iter(names))}."
     return f"Software: {'; '.join(f'{w} ({listing(some)})' for w, some in names.items())}."
+
+
+def evenly_sentence(data: xr.Dataset, every: Sequence[Frontier]) -> str:
+    """Return that larger replicas would not fill the accelerators, where the largest one wins."""
+    gpus = int(data.attrs["gpus"])
+    even, most = gpus & -gpus, 2 ** (gpus.bit_length() - 1)
+    sizes = [np.prod([one.steps[name].values for name in DEGREES], axis=0) for one in every]
+    if even == most or not any((size == even).any() for size in sizes):
+        return ""
+    return (
+        f"No replica of more than {even} fills {gpus} accelerators: --gpus {most} has larger ones."
+    )
 
 
 def never_sentence(data: xr.Dataset, every: Sequence[Frontier]) -> str:
