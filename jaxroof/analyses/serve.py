@@ -364,10 +364,10 @@ def _whole_pools(machines: Mapping[str, OneMachine], gpus: float) -> Whole:
     need = math.ceil(float(rate[best] / rates["prefill"][best[0]]) - 1e-9)
     return {
         "pools_rate": (float(rate[best]), "request/s", "Requests a second of whole pools"),
-        "pools_prefill": (need, "1", "Replicas that take prompts"),
-        "pools_decode": (int(left[best]), "1", "Replicas that decode"),
-        "pools_prefill_plan": (json.dumps(prefill), "1", "The plan of those that take prompts"),
-        "pools_decode_plan": (json.dumps(decode), "1", "The plan of those that decode"),
+        "prefill_replicas": (need, "1", "Replicas that take prompts"),
+        "decode_replicas": (int(left[best]), "1", "Replicas that decode"),
+        "prefill_replicas_plan": (json.dumps(prefill), "1", "The plan of those that take prompts"),
+        "decode_replicas_plan": (json.dumps(decode), "1", "The plan of those that decode"),
     }
 
 

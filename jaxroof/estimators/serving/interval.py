@@ -3,7 +3,7 @@
 Source: docs/models/serving.md, section 12.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from jaxroof.catalog.architecture import Architecture
@@ -142,25 +142,21 @@ def rate_half_width(inputs: ServingInputs, level: int = LEVEL) -> Number:
     return larger(routed, half_width(regime(inputs), level))
 
 
-def reasons_outside(
-    drafts: float = 0.0,
-    hit: float = 0.0,
-    pipeline: float = 1.0,
-    overlap: float = 0.0,
-    forward: float = 0.0,
-) -> Iterator[str]:
-    """Yield in words what of a server was never compared with a measured one.
+WHAT_IFS = {  # what of a server was never compared with a measured one, where it is above 0
+    "workload.drafts": "speculation ({:g} drafted tokens a step)",
+    "workload.hit": "hits of a prefix cache ({:.3g} of a prompt)",
+    "software.overlap": "an exchange of experts hidden by two half batches",
+    "software.forward": "one copy a domain in the exchange of experts",
+}
 
-    >>> list(reasons_outside(drafts=3.0, pipeline=2.0))
+
+def reasons_outside(asked: Mapping[str, float], pipeline: float = 1.0) -> Iterator[str]:
+    """Yield in words what of a server, by path, was never compared with a measured one.
+
+    >>> list(reasons_outside({"workload.drafts": 3.0}, pipeline=2.0))
     ['speculation (3 drafted tokens a step)', '2 pipeline stages']
     """
-    if drafts > 0.0:
-        yield f"speculation ({drafts:g} drafted tokens a step)"
-    if hit > 0.0:
-        yield f"hits of a prefix cache ({100 * hit:g} % of a prompt)"
+    given = {path: asked.get(path, 0.0) for path in WHAT_IFS}
+    yield from (WHAT_IFS[path].format(value) for path, value in given.items() if value > 0.0)
     if pipeline > 1.0:
         yield f"{pipeline:g} pipeline stages"
-    if overlap > 0.0:
-        yield "an exchange of experts hidden by two half batches"
-    if forward > 0.0:
-        yield "one copy a domain in the exchange of experts"

@@ -29,6 +29,7 @@ from jaxroof.views.text.ranked import (
     missed_words,
     numbered,
     shares,
+    with_fields,
 )
 from jaxroof.views.text.said import REPORT, Page, Said, quiet, title, usual, verbose
 
@@ -170,12 +171,6 @@ def plan_words(plan: xr.Dataset) -> str:
     return fields_words(plan, {n: v for n, v in numbers.items() if v or n not in ALWAYS})
 
 
-def plan_at(data: xr.Dataset, fields: Mapping[str, int]) -> xr.Dataset:
-    """Return the best row of an answer with the fields of another plan."""
-    row = data.isel(plan=0)
-    return row.assign({n: row[n].copy(data=v) for n, v in fields.items() if n in row})
-
-
 def plans_table(data: xr.Dataset) -> PlainTable:
     """Return one row a plan: its fields, rates, latencies and memory."""
     number, rows = numbered(data)
@@ -249,8 +244,7 @@ def load_sentence(data: xr.Dataset) -> str:
     if "load_asked" not in data:
         return ""
     asked, most, gpus = (float(v) for v in (data.load_asked, data.most_load, data.attrs["gpus"]))
-    fewest = json.loads(str(data.fewest_plan.values))
-    few = plan_at(data, fewest)
+    few = with_fields(data, "fewest_plan")
     need = f"{float(data.fewest):,.0f}"
     if float(data.fewest) > gpus:
         most_words = f"{gpus:,.0f} carry at most {most:.3g} requests/s within the limits"
@@ -296,7 +290,7 @@ def nothing_sentence(data: xr.Dataset) -> str:
     said = f"{said} The nearest, {plan_words(near)}, takes {listing(lacks)}."
     if "enough" not in data:
         return said
-    other = plan_words(plan_at(data, json.loads(str(data.enough_plan.values))))
+    other = plan_words(with_fields(data, "enough_plan"))
     return f"{said} {float(data.enough):,.0f} accelerators would do ({other})."
 
 
@@ -306,9 +300,7 @@ def own_sentence(data: xr.Dataset) -> str:
         why = data.attrs.get("own_refused")
         return f"Yours is not allowed: {why}." if why else ""
     aim, best = objective_of(data), data.isel(plan=0)
-    fields = json.loads(str(data.own_plan.values))
-    row = plan_at(data, fields)
-    said = f"Yours, {plan_words(row)}"
+    said = f"Yours, {plan_words(with_fields(data, 'own_plan'))}"
     own, first = float(data.own), float(best[aim])
     worse = (
         f"{percent(abs(1.0 - first / own))} {'more' if own < first else 'fewer'} tokens/s a GPU"
@@ -378,10 +370,11 @@ def whole_sentence(data: xr.Dataset) -> str:
         return "A replica of each pool takes more accelerators than there are."
     said, taken = [], 0.0
     for name in POOLS:
-        fields = json.loads(str(data[f"pools_{name}_plan"].values))
-        row = plan_at(pool_of(data, name), fields)
-        count = int(data[f"pools_{name}"])
-        taken += count * math.prod(fields[name] for name in DEGREES)
+        row, count = (
+            with_fields(pool_of(data, name), "replicas_plan"),
+            int(data[f"{name}_replicas"]),
+        )
+        taken += count * math.prod(int(row[degree]) for degree in DEGREES)
         said.append(f"{count} x {name} {plan_words(row)}")
     rate, each = float(data.pools_rate), whole_rate(data)
     load, wants = float(data.pools_load), ""
@@ -449,16 +442,13 @@ def asked_sentences(data: xr.Dataset) -> Iterator[str]:
         kinds.append(REGIMES[int(data.decode_regime[0])].words)
     kind = listing([*dict.fromkeys(kinds)])
     yield f"In brackets: between which {LEVEL} % of measured servers lie ({kind})."
-    whole = float(first["pipeline"][0])
-    names = {"drafts": "workload", "hit": "workload", "overlap": "software", "forward": "software"}
-    given = {name: float(asked[f"{head}.{name}"]) for name, head in names.items()}
-    never = [*reasons_outside(pipeline=whole, **given)]
+    never = [*reasons_outside(asked, float(first["pipeline"][0]))]
     ranks = float(data["data"][0]) if "data" in data else 1.0
     never += not_measured(data.attrs, formats_in_words(asked), ranks)
     if never:
         yield f"What-if: nobody's measurements were compared with {listing(never)}."
     if "one_rank_plan" in data:
-        one = plan_words(plan_at(data, json.loads(str(data.one_rank_plan.values))))
+        one = plan_words(with_fields(data, "one_rank_plan"))
         rate = f"{float(data.one_rank_rate):,.0f} tokens/s a GPU"
         yield f"Without data-parallel attention the best is {one}: {rate}."
     sparse = asked["model.index_topk"] or asked["model.chunked"]
