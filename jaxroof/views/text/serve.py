@@ -114,7 +114,7 @@ def fewer_sentence(data: xr.Dataset) -> str:
     """Return that a plan of fewer accelerators gives more; empty if none does."""
     if "fewer" not in data:
         return ""
-    plan = plan_words(plan_at(data, json.loads(str(data.fewer_plan.values))))
+    plan = plan_words(with_fields(data, "fewer_plan"))
     gpus, size = float(data.attrs["gpus"]), float(data.fewer)
     rate = f"{float(data.fewer_rate):,.0f} tokens/s a GPU, the {gpus - size:,.0f} idle ones counted"
     return f"On {size:,.0f} of these {gpus:,.0f} more is possible: {plan}: {rate}."
