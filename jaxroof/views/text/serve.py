@@ -268,7 +268,7 @@ def users_sentence(data: xr.Dataset) -> str:
         return f"{held}; {asked:,.0f} take {need:,.0f}."
     tpot, ttft = seconds(float(data.users_tpot)), seconds(float(data.users_ttft))
     rate = f"{float(data.users_rate):,.0f} tokens/s a GPU"
-    few = f"{float(data.users_fewest):,.0f} accelerators would hold them within the limits"
+    few = f"as few as {float(data.users_fewest):,.0f} would hold them within the limits"
     return f"With always {asked:,.0f} at once: TPOT {tpot}, TTFT {ttft}, {rate}; {few}."
 
 
