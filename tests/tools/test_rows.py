@@ -38,6 +38,7 @@ def test_the_packaged_files_are_what_the_raw_rows_make():
         assert gzip.decompress(files[name].read_bytes()).decode() == text, name
 
 
+@pytest.mark.slow
 def test_rows_of_the_same_schema_are_converted_by_the_command(tmp_path):
     (path,) = convert.RAW.glob("*/mt_nlg_a100.csv.gz")
     convert.main(["steps", str(path), str(tmp_path / "rows.csv")])

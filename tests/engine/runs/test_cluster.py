@@ -113,6 +113,7 @@ def workers_of(running: subprocess.Popen) -> list:
     return [child for child in children if "spawn_main" in " ".join(child.cmdline())]
 
 
+@pytest.mark.slow
 @posix
 def test_a_worker_that_is_killed_costs_a_chunk_and_no_more(tmp_path, known):
     pytest.importorskip("distributed")
