@@ -156,22 +156,22 @@ def test_more_evaluations_by_numpy_where_one_serves_many_bounds():
 def test_relaxing_one_limit_gives_what_a_search_there_finds(first):
     bounds = {"limits.first": first or 1e9, "limits.each": 0.0095, "system.memory": 2e9}
     found = relaxed_limits(one_machine(check_search(estimator, example(), settings=bounds)))
-    assert found.limit.values.tolist() == ["cache", "first", "each"]
+    assert [*found] == ["cache", "first", "each"]
     every = jr.survey(estimator, example(), settings=bounds)
     paths = ("system.memory", "limits.first", "limits.each")
-    for name, path in zip(found.limit.values, paths, strict=True):
-        here = found.sel(limit=name)
-        assert float(here.limit_bound) == bounds[path]
-        assert int(here.limit_excludes) == int((every[name] > bounds[path]).sum())
+    for name, path in zip(found, paths, strict=True):
+        here = found[name]
+        assert here["limit_bound"] == bounds[path]
+        assert here["limit_excludes"] == int((every[name] > bounds[path]).sum())
         looser = jr.search(estimator, example(), settings=bounds | {path: 1.1 * bounds[path]})
-        np.testing.assert_allclose(here.limit_relaxed, looser.cost, rtol=0)
+        np.testing.assert_allclose(here["limit_relaxed"], looser.cost, rtol=0)
     there = jr.search(estimator, example(), settings=bounds)
     if not bool(there.feasible):
-        missing = [float(there[f"{name}_missing"]) for name in found.limit.values]
-        np.testing.assert_array_equal(found.limit_missing, missing)
+        missing = [float(there[f"{name}_missing"]) for name in found]
+        np.testing.assert_array_equal([one["limit_missing"] for one in found.values()], missing)
     told = json.loads(there.attrs["relaxed"])
     assert told["each"]["limit_bound"] == 0.0095
-    assert [*told] == found.limit.values.tolist()
+    assert [*told] == [*found]
 
 
 def test_a_limit_that_holds_by_nature_is_not_relaxed():
