@@ -56,6 +56,7 @@ WITHOUT = {  # a machine at its data sheet's rates, without any latency
 }
 AS_GIVEN = ("closed", "batch")  # kinds whose batch ran, whatever the memory of an engine is thought
 POINTS, ALIKE = "inferencemax", 0.15  # source; relative difference of lengths drawn from a range
+NUMBERS = ("measured", "predicted", "low", "high", "error")  # of an answer
 BEATS = "faster than the data sheet lets it be: not believed"
 NONE_FITS = "not one sequence fits"
 QUEUE = f"busy with prompts for more than {100 * MOST_BUSY:.0f} % of the time: measures its queue"
@@ -156,7 +157,11 @@ def server_answers(frame: pd.DataFrame) -> pd.DataFrame:
     groups, reasons = groups_of(frame)
     about = _about(frame)
     places = [*reasons]
-    made = [about.iloc[places].assign(quantity="", reason=[*reasons.values()])]
+    blank: dict[str, Any] = {
+        **dict.fromkeys(("quantity", "regime"), ""),
+        **dict.fromkeys(NUMBERS, np.nan),
+    }
+    made = [about.iloc[places].assign(**blank, reason=[*reasons.values()])]
     for kind, group in groups:
         made += _answers(frame.iloc[group.rows], about.iloc[group.rows], kind, group)
     return pd.concat(made).sort_index(kind="stable").reset_index(drop=True)

@@ -63,6 +63,15 @@ def test_validate_is_of_step_times(jaxroof, tmp_path):
     assert sum(parts) == pytest.approx(worst["predicted_step_time_s"])
 
 
+def test_servers_of_which_none_is_known_are_not_answered(jaxroof, tmp_path):
+    head = "id,#kind,model,system,software,tp,prompt,output,batch,chunk,#step_s"
+    row = "a,batch,llama3-9b,h100-nvs8,vllm,1,512,256,1,512,1"
+    (tmp_path / "own.csv").write_text(f"{head}\n{row}\n", encoding="utf-8")
+    said = jaxroof("validate serving --source own.csv -o errors.csv")
+    assert (said.code, "Not answered: 1 rows." in said.out) == (0, True), said.err
+    assert json.loads(jaxroof("validate serving --source own.csv --json").out)["scores"] == []
+
+
 BAD = [
     ("validate --source mlperf", "--source: mlperf: no such source of measured steps."),
     ("validate -o a.txt", "a.txt: expected a name that ends in .csv, .md, .png, .svg or .pdf"),

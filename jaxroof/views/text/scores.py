@@ -229,8 +229,8 @@ def rows_of(kind: Kind, found: pd.DataFrame) -> Iterator[Row]:
     for _, one in found.iterrows():
         names = {"source": one["source"], "row_id": one["id"]}
         if kind is SERVERS:
-            told = {n: one[n] for n in ("measured", "predicted", "low", "high")}
-            told |= {"error_percent": 100.0 * one["error"]}
+            told = {n: one[n] for n in serving.NUMBERS}
+            told["error_percent"] = 100.0 * told.pop("error")
             told = {n: None if np.isnan(value) else value for n, value in told.items()}
             words = {n: one[n] for n in ("model", "software", "quantity", "regime")}
             yield {**names, **words, **told, "reason": one["reason"]}
