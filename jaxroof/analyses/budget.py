@@ -13,7 +13,7 @@ from jaxroof.analyses.training_plans import Progress, Rules, plans_asked, plans_
 from jaxroof.catalog import lookup
 from jaxroof.engine.search.one_machine import limit_of
 from jaxroof.engine.sensitivity.elasticities import elasticities
-from jaxroof.errors import refusal, unknown
+from jaxroof.errors import refusal, shown, unknown
 from jaxroof.estimators import on_system
 from jaxroof.estimators.training.step import training
 from jaxroof.estimators.whole_run.operation import Operation
@@ -36,6 +36,11 @@ LEVERS = (  # fields whose elasticities are told; those of realised, rent and pr
 )
 OWNED = ("price", "years", "interest", "tariff", "residual", "upkeep")  # no part of a rent
 DAY = 86400.0  # [s]
+SUCH = {  # numbers above 0: their unit, and one of them
+    "deadline": ("s", "'80 days'"),
+    "site_power": ("W", "'25 MW'"),
+    "tokens": ("token", "'15T'"),
+}
 Settings = Mapping[str, Any]
 
 
@@ -69,8 +74,8 @@ def budget(
     """
     if minimise not in AIMS:
         raise unknown("minimise", minimise, "aim", AIMS)
-    deadline = None if deadline is None else parse(deadline, "s", "deadline")
-    site_power = None if site_power is None else parse(site_power, "W", "site_power")
+    deadline, site_power = _above_zero("deadline", deadline), _above_zero("site_power", site_power)
+    tokens = _above_zero("tokens", tokens)
     systems = [system] if isinstance(system, str) else list(dict.fromkeys(system))
     sizes = [gpus] if isinstance(gpus, int) else list(dict.fromkeys(gpus))
     _check(systems, sizes, deadline, by_system or {})
@@ -91,7 +96,10 @@ def budget(
         machine = plans_on(asked[name], size)
         if len(machine.fitting):
             row = machine.reports(machine.best(1)[0]).isel(plan=0)
-            named = {"system": name, "gpus": ((), size, {"long_name": "Accelerators"})}
+            named: dict[str, Any] = {
+                "system": name,
+                "gpus": ((), size, {"long_name": "Accelerators"}),
+            }
             told = {"units": "B", "long_name": "What a plan may need"}
             named["memory_limit"] = ((), limit_of(asked[name]), told)
             found.append(row.drop_vars("plan", errors="ignore").assign(named))
@@ -101,8 +109,8 @@ def budget(
         if progress is not None:
             progress(place + 1, len(every))
     if not found:
-        told = "; ".join(f"{name}: {why}" for name, why in without.items())
-        raise refusal("gpus", f"{told}; expected other numbers of accelerators")
+        none = "; ".join(f"{name}: {why}" for name, why in without.items())
+        raise refusal("gpus", f"{none}; expected other numbers of accelerators")
     roles = {str(row.system.values): row.attrs["roles"] for row in found}  # of GPUs and of TPUs
     counts = {n for row in found for n, values in row.data_vars.items() if values.dtype.kind == "i"}
     data = xr.concat(
@@ -142,6 +150,17 @@ def _check(
             raise unknown("operation", name, "system of the question", systems)
     if deadline is not None and deadline < HOUR:
         raise refusal("deadline", f"{deadline:g} s; expected an hour at least, such as '80 days'")
+
+
+def _above_zero(key: str, given: Any) -> float | None:
+    """Return a number above 0, None where none is given."""
+    if given is None:
+        return None
+    unit, such = SUCH[key]
+    found = parse(given, unit, key)
+    if found <= 0.0:
+        raise refusal(key, f"expected more than 0, such as {such}, given {shown(given)}")
+    return found
 
 
 def knows_tokens(model: Any) -> bool:

@@ -10,8 +10,7 @@ import xarray as xr
 
 from jaxroof.analyses.budget import budget
 from jaxroof.config.toml_reader import beside, flat, load, typed
-from jaxroof.errors import InputError, errors_in, refusal, shown
-from jaxroof.units import parse
+from jaxroof.errors import errors_in, refusal, shown
 
 KEYS = {
     "title": str, "model": str, "systems": list, "gpus": Any, "batch": int, "tokens": Any,
@@ -21,11 +20,6 @@ KEYS = {
 SPACING = {"from": int, "to": int, "steps": int}
 NEEDED = ("model", "systems", "gpus", "batch")
 WHAT = "key of a budget file"
-SUCH = {  # numbers above 0: their unit, and one of them
-    "deadline": ("s", "'80 days'"),
-    "site_power": ("W", "'25 MW'"),
-    "tokens": ("token", "'15T'"),
-}
 
 
 def run_budget(path: str | os.PathLike[str] | None, given: Mapping[str, Any]) -> xr.Dataset:
@@ -49,7 +43,6 @@ def _asked(written: dict[str, Any], given: Mapping[str, Any], folder: pathlib.Pa
             raise refusal(key, "missing; a budget has a model, systems, gpus and a batch")
     shared, own = _operated(written.get("operation", {}), given.get("operation", {}))
     left = {*written.get("systems", ())} - {*told["systems"]}
-    above: dict[str, Any] = {key: _above_zero(told, key) for key in SUCH}
     data = budget(
         model=told["model"],
         system=told["systems"],
@@ -57,7 +50,7 @@ def _asked(written: dict[str, Any], given: Mapping[str, Any], folder: pathlib.Pa
         global_batch=told["batch"],
         minimise=told.get("minimise", "cost"),
         where=told.get("where", ""),
-        **above,
+        **{key: told.get(key) for key in ("deadline", "site_power", "tokens")},
         operation=shared,
         by_system={name: table for name, table in own.items() if name not in left},
         settings=dict(flat(told.get("set", {}))),
@@ -95,21 +88,6 @@ def _operated(
             shared[field] = value
             own = {k: {f: v for f, v in table.items() if f != field} for k, table in own.items()}
     return shared, own
-
-
-def _above_zero(told: Mapping[str, Any], key: str) -> float | None:
-    if told.get(key) is None:
-        return None
-    unit, such = SUCH[key]
-    try:
-        found = parse(told[key], unit, key)
-    except InputError as error:
-        if any(character.isdigit() for character in str(told[key])):
-            raise
-        raise refusal(key, f"expected such as {such}, given {shown(told[key])}") from error
-    if found <= 0.0:
-        raise refusal(key, f"expected more than 0, such as {such}, given {shown(told[key])}")
-    return found
 
 
 def sizes(written: Any) -> list[int]:

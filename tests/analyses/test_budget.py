@@ -193,7 +193,7 @@ def test_bad_input_is_refused_in_a_line(changes: dict[str, Any], said: str):
     [
         ("batch = 512", "", "batch: missing"),
         ('"300 days"', '"-3 days"', "deadline: expected more than 0"),
-        ('"300 days"', '"soon"', "deadline: expected such as '80 days', given 'soon'"),
+        ('"300 days"', '"soon"', "deadline: not a finite number, given 'soon'; expected"),
         ("40_000 h", "40,000 h", "a number in groups of digits, given '40,000 h'; write '40000 h'"),
         (", steps = 2", "", "gpus.steps: missing"),
         ("batch = 512", "batch = 512\nbudget = 3", "budget: no such key of a budget file"),
@@ -240,7 +240,7 @@ NAMED = "--model llama3-8b --batch 64 --where tp=8"
         ),
         ("search --set operation.busy_share=1.1", "operation.busy_share: expected a finite number"),
         ("budget --rent '2 $/h' --set operation.hidden=2", "operation.hidden: expected a finite"),
-        ("budget --rent '2 $/h' --deadline soon", "deadline: expected such as '80 days'"),
+        ("budget --rent '2 $/h' --deadline soon", "deadline: not a finite number, given 'soon'"),
         ("budget --rent '2 $/h' --system h100-nvs8", "h100-nvs8: given twice"),
     ],
 )
