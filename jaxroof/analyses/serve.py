@@ -24,7 +24,13 @@ from jaxroof.catalog.serving_software import (
 )
 from jaxroof.engine.grid.question import ask
 from jaxroof.engine.search.none_legal import NoLegalPlan, none_legal
-from jaxroof.engine.search.one_machine import OneMachine, Whole, as_variables, one_machine
+from jaxroof.engine.search.one_machine import (
+    OneMachine,
+    Whole,
+    as_variables,
+    fields_of,
+    one_machine,
+)
 from jaxroof.engine.search.problem import check_search
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator
@@ -191,10 +197,10 @@ def _aggregated(machine: OneMachine, users: float | None, top: int, own: str | N
         whole["users_fewest"] = fewest, "1", "Fewest accelerators that hold those asked for"
         enough = fits[held >= users]
         fits = enough if len(enough) else fits
-    order = machine.ranked(fits) if len(fits) else _nearest(machine)
+    order = _order(machine, fits)
     if users is not None and machine.held[order[0]]:
         whole |= _with_users(machine, int(order[0]), users)
-    data = told(machine, _of_each_split(machine, order)[:top], own)
+    data = told(machine, order[:top], own)
     whole |= {**_load(machine), **_without_data(machine, order)}
     return data.assign(as_variables(whole))
 
@@ -208,11 +214,9 @@ def _without_data(machine: OneMachine, order: np.ndarray) -> Whole:
     if ranks[0] == 1 or not held or software.data_measured or not software.calibrated:
         return {}
     rate = float(machine.columns(["output_rate"])["output_rate"][alone[0]])
-    plan = json.dumps(machine.plan(int(alone[0])))
-    return {
-        "one_rank_rate": (rate, "token/s", "The best of an accelerator on one attention rank"),
-        "one_rank_plan": (plan, "1", "Its plan"),
-    }
+    said = "The best of an accelerator on one attention rank"
+    plan = fields_of(machine, int(alone[0]), "one_rank_plan")
+    return {"one_rank_rate": (rate, "token/s", said), **plan}
 
 
 def _with_users(machine: OneMachine, place: int, users: float) -> Whole:
@@ -231,8 +235,9 @@ def _with_users(machine: OneMachine, place: int, users: float) -> Whole:
     }
 
 
-def _of_each_split(machine: OneMachine, order: np.ndarray) -> np.ndarray:
-    """Return the first plan of each split into ranks."""
+def _order(machine: OneMachine, fits: np.ndarray) -> np.ndarray:
+    """Return the best plan of each split into ranks, or the nearest where none is within limits."""
+    order = machine.ranked(fits) if len(fits) else _nearest(machine)
     fields = machine.at(order, DEGREES)
     return order[np.sort(distinct_rows([*fields.values()])[0])]
 
@@ -257,11 +262,8 @@ def _enough(given: Settings, where: str) -> Whole:
     for size in (2.0**p for p in range(MOST_POWER) if 2.0**p > gpus):
         machine = machine_of(named(AGGREGATED), {**given, "gpus": size}, where)
         if len(best := machine.best(1)[0]):
-            plan = json.dumps(machine.plan(int(best[0])))
-            return {
-                "enough": (size, "1", "Accelerators on which a plan is within every limit"),
-                "enough_plan": (plan, "1", "Its plan"),
-            }
+            said = "Accelerators on which a plan is within every limit"
+            return {"enough": (size, "1", said), **fields_of(machine, int(best[0]), "enough_plan")}
     return {}
 
 
@@ -284,7 +286,7 @@ def _fewer(given: Settings, where: str, cost: float) -> Whole:
     rate = float(machine.reports(best).output_rate[0]) * size / gpus
     return {
         "fewer": (size, "1", "Accelerators of a better plan that leaves the others idle"),
-        "fewer_plan": (json.dumps(machine.plan(int(best[0]))), "1", "It"),
+        **fields_of(machine, int(best[0]), "fewer_plan"),
         "fewer_rate": (rate, "token/s", "What it gives an accelerator, idle ones too"),
     }
 
@@ -304,7 +306,7 @@ def _load(machine: OneMachine) -> Whole:
     most = float(rate[found].max()) * float(machine.question.inputs.gpus)
     return {
         "fewest": (float(needed[best]), "1", "Fewest accelerators that carry the load"),
-        "fewest_plan": (json.dumps(machine.plan(int(best))), "1", "Their plan"),
+        **fields_of(machine, int(best), "fewest_plan"),
         "most_load": (most, "request/s", "Most requests a second of all accelerators"),
         "load_asked": (float(load), "request/s", "Requests a second that were asked for"),
     }
@@ -320,9 +322,7 @@ def _pools(given: Settings, where: str, top: int) -> dict[str, xr.Variable]:
     for name, of in POOLS.items():
         some = {key: value for key, value in given.items() if key not in OTHERS[name]}
         machines[name] = machine = machine_of(named(of), some, where, whole=True)
-        fits = machine.fitting
-        order = machine.ranked(fits) if len(fits) else _nearest(machine)
-        data = told(machine, _of_each_split(machine, order)[:top])
+        data = told(machine, _order(machine, machine.fitting)[:top])
         about = {"attrs": json.dumps(data.attrs), "long_name": "How these plans were found"}
         found[f"{name}_found"] = xr.Variable((), data.sizes["plan"], about)
         for key, one in data.variables.items():
@@ -359,15 +359,18 @@ def _whole_pools(machines: Mapping[str, OneMachine], gpus: float) -> Whole:
     if rate[best] <= 0.0:
         return {}
     at = dict(zip(POOLS, best[:2], strict=True))  # places of the best plans
-    prefill, decode = (machines[name].plan(int(places[name][at[name]])) for name in POOLS)
+    prefill, decode = (
+        fields_of(one, int(places[name][at[name]]), f"{name}_replicas_plan")
+        for name, one in machines.items()
+    )
     # no more prefill replicas than keep decode busy
     need = math.ceil(float(rate[best] / rates["prefill"][best[0]]) - 1e-9)
     return {
         "pools_rate": (float(rate[best]), "request/s", "Requests a second of whole pools"),
         "prefill_replicas": (need, "1", "Replicas that take prompts"),
         "decode_replicas": (int(left[best]), "1", "Replicas that decode"),
-        "prefill_replicas_plan": (json.dumps(prefill), "1", "The plan of those that take prompts"),
-        "decode_replicas_plan": (json.dumps(decode), "1", "The plan of those that decode"),
+        **prefill,
+        **decode,
     }
 
 
