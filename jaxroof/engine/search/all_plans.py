@@ -11,7 +11,6 @@ from jaxroof.engine.grid.axes import (
     Axis,
     AxisValues,
     points,
-    replace_all,
     spread,
 )
 from jaxroof.engine.grid.dataset import attributes
@@ -31,6 +30,7 @@ from jaxroof.engine.search.problem import (
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Candidates, Estimator
 from jaxroof.missing import check_listed, naming_all
+from jaxroof.records import replace_all
 from jaxroof.structure import map_numbers
 
 DIMENSION = "configuration"

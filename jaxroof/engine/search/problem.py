@@ -14,7 +14,6 @@ from jaxroof.engine.grid.axes import (
     Axis,
     AxisValues,
     points,
-    replace_all,
     spread,
     unique_names,
 )
@@ -28,7 +27,7 @@ from jaxroof.errors import InputError, refusal, shown, unknown
 from jaxroof.estimator import Estimator, Limit, reads
 from jaxroof.limits import check_bound
 from jaxroof.missing import check_listed, naming_all
-from jaxroof.records import is_quantity, with_named_absences
+from jaxroof.records import is_quantity, replace_all, with_named_absences
 from jaxroof.structure import results, structure
 
 

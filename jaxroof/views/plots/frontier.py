@@ -20,9 +20,8 @@ from jaxroof.views.text.frontier import (
     frontiers,
     lead_sentences,
     middle_speed,
-    title_of,
 )
-from jaxroof.views.text.serve import lengths, plan_words
+from jaxroof.views.text.serve import lengths, plan_words, title_of
 
 HIGH = 5.6  # inches
 BANDS = 3  # frontiers in one picture that all show their band; of more, the best alone
@@ -118,8 +117,11 @@ def band_of(one: Frontier, grid: np.ndarray) -> list[np.ndarray]:
 
 def measured_of(data: xr.Dataset, one: Frontier) -> np.ndarray:
     """Return measured servers of the model, chip, software, formats and lengths, [row, (x, y)]."""
-    about = map(one.about.__getitem__, ("model", "system", "software", "precision"))
-    return measured_points(*about, *lengths(json.loads(data.attrs["inputs"])))
+    model, system, software, formats = map(
+        one.about.__getitem__, ("model", "system", "software", "precision")
+    )
+    prompt, output = lengths(json.loads(data.attrs["inputs"]))
+    return measured_points(model, system, software, formats, prompt, output)
 
 
 def _asked(axes: Axes, best: Frontier, speed: float, taken: list[labels.Box]) -> None:
