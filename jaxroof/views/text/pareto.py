@@ -150,11 +150,6 @@ def within_reach(stairs: xr.Dataset) -> int | None:
     return int(fits[-1]) if len(fits) else None
 
 
-def flat_from(stairs: xr.Dataset, gain: float) -> int:
-    """Return the last step shown: more memory gains less than a share of speed."""
-    return stairs_to_show(stairs, gain)[-1]
-
-
 def in_time(stairs: xr.Dataset, most_days: float) -> int | None:
     """Return the step with the least memory that trains within some days, None if there is none."""
     soon = np.flatnonzero(stairs[days_result(stairs)].values <= most_days)
@@ -227,7 +222,7 @@ def stairs_sentences(stairs: xr.Dataset, gain: float) -> list[str]:
         row = stairs.isel(step_number=own)
         said = [_own(stairs, own, limit), plan_sentence(row), run_sentence(row)]
     run, how = run_of(stairs), "faster" if timed_of(stairs, objective_of(stairs)) else "shorter"
-    flat = float(stairs[need][flat_from(stairs, gain)])
+    flat = float(stairs[need][stairs_to_show(stairs, gain)[-1]])
     if flat < last:
         least = f"{100 * gain:.3g} %"
         enough = size(flat, "B")
@@ -286,7 +281,7 @@ def sizes_table(
         need = of(place, lambda row: size(float(row[needed]), "B"))
         return [Shown(head, need, soon), Shown(own, of(place, _days), soon)]
 
-    between = stair("flat\nfrom", lambda stairs: flat_from(stairs, gain), 1)
+    between = stair("flat\nfrom", lambda stairs: stairs_to_show(stairs, gain)[-1], 1)
     if most_days is not None:
         between = stair(f"{most_days:g} days\nneed", lambda stairs: in_time(stairs, most_days))
     columns = [
