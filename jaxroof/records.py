@@ -13,7 +13,7 @@ import numpy as np
 from jaxroof.errors import InputError, NotGiven, refusal, shown, unknown
 from jaxroof.lazy_jax import with_jax
 from jaxroof.limits import BOUNDS
-from jaxroof.units import check_unit, parse
+from jaxroof.units import check_unit, parse, written
 
 if TYPE_CHECKING:
     import jax
@@ -347,6 +347,7 @@ def _range(field: "dataclasses.Field[Any]") -> str:
     low = f"of at least {field.metadata['least']:g}" if field.metadata["least"] else low
     most = field.metadata["most"]
     unit = "" if field.metadata["unit"] == "1" else f" [{field.metadata['unit']}]"
+    unit += f", such as '2 {form}'" if (form := written(field.metadata["unit"])) else ""
     return f"{kind} {low}" + (f" and at most {most:.12g}" if most != MOST else "") + unit
 
 

@@ -234,9 +234,18 @@ def _not_a_number(value: object, unit: str, where: str) -> InputError:
     return refusal(where, f"not a finite number, given {shown(value)}; expected {expected}.")
 
 
+def written(unit: str) -> str:
+    """Return how people write a unit of prices and rates, empty for another.
+
+    >>> written("USD/s"), written("s")
+    ('$/h', '')
+    """
+    return next(iter(_WRITTEN.get(unit, {})), "")
+
+
 def _meaning(unit: str) -> tuple[str, str]:
-    if written := next(iter(_WRITTEN.get(unit, {})), ""):
-        return f"in {written}", f"such as '2 {written}'"
+    if form := written(unit):
+        return f"in {form}", f"such as '2 {form}'"
     plain = (f"in {unit}", f"a plain number, such as '2' or '2 {unit}'")
     return _MEANING.get(unit, plain)
 

@@ -12,6 +12,7 @@ from jaxroof.limits import BOUNDS
 from jaxroof.records import Number, quantity, record
 
 LARGEST = 8192.0  # batch that a search tries
+MOST_TPOT = 10.0  # [s]; a bare number was meant in ms where it is larger
 FORMATS = ("bf16", "fp8", "fp4", "mxfp4-16", "mxfp4-8")  # mxfp4-R: multiplied at R bits
 
 
@@ -120,7 +121,9 @@ class ServingLimits:
     """What an answer may take, and the load that all accelerators must carry; None: no limit."""
 
     ttft: Number = quantity("s", "Most time to the first token.", default=None)
-    tpot: Number = quantity("s", "Most time an output token after the first.", default=None)
+    tpot: Number = quantity(
+        "s", "Most time an output token after the first.", most=MOST_TPOT, default=None
+    )
     load: Number = quantity("request/s", "Requests that arrive a second.", default=None)
 
 

@@ -117,7 +117,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "one token": ({"output": 1}, "output: expected a finite number of at least 2"),
     "every hit": ({"hit": 1.0}, "hit: given 1: every token of a prompt is in the cache"),
     "ttft 0": ({"ttft": 0}, "ttft: expected a finite number above 0 [s], given 0"),
-    "tpot nan": ({"tpot": float("nan")}, "tpot: expected a finite number above 0 [s], given nan"),
+    "tpot nan": ({"tpot": float("nan")}, "tpot: expected a finite number above 0 and at most 10"),
     "no prompt": ({"prompt": 0}, "prompt: expected a finite number above 0"),
     "gpus 0": ({"gpus": 0}, "gpus: expected a whole number above 0"),
     "acceptance": ({"workload.acceptance": 1.5}, "acceptance: expected a finite number"),
