@@ -16,6 +16,7 @@ from jaxroof.analyses.named_questions import pareto as pareto
 from jaxroof.analyses.named_questions import plans as plans
 from jaxroof.analyses.named_questions import response as response
 from jaxroof.analyses.named_questions import search as search
+from jaxroof.analyses.named_questions import slopes_at_limit as slopes_at_limit
 from jaxroof.analyses.named_questions import survey as survey
 from jaxroof.analyses.named_questions import tabulate as tabulate
 from jaxroof.analyses.named_questions import uncertain as uncertain

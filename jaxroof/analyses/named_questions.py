@@ -29,6 +29,7 @@ HOMES = {  # the questions of the engine, imported when they are asked
     "elasticities": "jaxroof.engine.sensitivity.elasticities",
     "response": "jaxroof.engine.sensitivity.response",
     "capacity_steps": "jaxroof.engine.sensitivity.response",
+    "slopes_at_limit": "jaxroof.engine.sensitivity.binding",
     "uncertain": "jaxroof.engine.uncertainty.uncertain",
     "design": "jaxroof.engine.codesign.design",
 }

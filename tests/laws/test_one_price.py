@@ -64,9 +64,6 @@ def names_of(selective: str) -> str:
     return ",".join(module.value for module in modules_of(recipe))
 
 
-LAUNCH = 1e-3  # share of a layer's time: 2 us of some milliseconds
-
-
 @pytest.mark.parametrize("kernel", AttentionKernel)
 @pytest.mark.parametrize("model", daily(LANGUAGE, *map(LANGUAGE.index, FEW)))
 def test_what_is_computed_again_frees_bytes(model: str, kernel: AttentionKernel) -> None:
