@@ -17,7 +17,9 @@ SHOWING = [path for path, text in TEXTS.items() if refresh.EVERY in text or "<!-
 WHOLE = ["docs/tutorial.md", "docs/howto", "docs/coming_from"]  # all that they show runs
 
 
-LARGE = ("fastest_plan", "pictures_reports")  # seconds each: all pictures, and millions of plans
+LARGE = (  # seconds each: fits of measured rows, millions of plans, all pictures
+    *("calibrate", "fastest_plan", "pictures_reports"),
+)
 
 
 @pytest.mark.parametrize(

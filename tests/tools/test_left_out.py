@@ -13,6 +13,7 @@ def rows():
     return measured_rows()
 
 
+@pytest.mark.slow
 def test_errors_at_the_constants_of_2026_are_those_of_validate(rows):
     logs = np.log([getattr(SharedConstants(), name) for name in PRIORS])
     found = packaged_answers().dropna(subset="error")

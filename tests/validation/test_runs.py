@@ -18,6 +18,7 @@ def runs():
     return packaged_runs()
 
 
+@pytest.mark.slow  # daily docs/accuracy.md has their medians: views/text/test_accuracy_page.py
 def test_every_run_is_answered_and_medians_stay(runs):
     assert len(runs) == 36
     assert (runs["reason"] == "").all()

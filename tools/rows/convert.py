@@ -19,7 +19,7 @@ from jaxroof.errors import InputError
 from jaxroof.estimators.training.inputs import layers_by_part
 from jaxroof.estimators.training.step import training
 from jaxroof.records import get_at
-from jaxroof.settings import paths_of
+from jaxroof.settings import known_paths
 from jaxroof.validation.rows import on_system
 from tools.rows.amd import amd_settings, amd_step
 from tools.rows.common import Row, Settings, read
@@ -89,13 +89,13 @@ def _usual(name: str) -> float | str | None:
         return choices[name]
     if name == "lora_rank":
         return 0.0  # beside rows with adapters
-    field = dict(paths_of(training.inputs)).get(name)
+    field = known_paths(training.inputs).get(name)
     return None if field is None else field.metadata.get("default")
 
 
 def _layers(line: Settings) -> Settings:
     """Return the numbers of layers that follow from others where a row does not say them."""
-    paths = {path.removeprefix("model."): path for path, _ in paths_of(training.inputs)}
+    paths = {path.removeprefix("model."): path for path in known_paths(training.inputs)}
     model = {name: line.get(path, _usual(path)) for name, path in paths.items()}
     if model["layers"] is None:
         return {}
