@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from architectures import language_models, one_of_each
+from daily import daily
 
 import jaxroof as jr
 from jaxroof.analyses.fit_changes import (
@@ -55,7 +56,7 @@ def applied(question: dict[str, Any], change: dict[str, Any]) -> xr.Dataset:
     return jr.fit(**{**question, **rest, "plan": plan})
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
+@pytest.mark.parametrize("name", daily(QUESTIONS, 0, 1))
 def test_a_change_does_what_it_says(name: str) -> None:
     question = asked(name)
     before, found = jr.fit(**question), cheapest(name)

@@ -9,6 +9,7 @@ import shlex
 import numpy as np
 import pytest
 import xarray as xr
+from daily import daily
 
 import jaxroof as jr
 from jaxroof.analyses.result_metadata import head_of, said_of, words_of
@@ -60,7 +61,9 @@ def files(request, tmp_path, monkeypatch):
             pathlib.Path(own.name).write_text(own.text, encoding="utf-8")
 
 
-@each
+@pytest.mark.parametrize(
+    "state", daily(STATES.values(), *map([*STATES].index, ("small", "bought", "own system")))
+)
 def test_every_text_to_share_asks_the_same_and_the_page_opens_with_its_file(
     state, jaxroof, tmp_path
 ):
@@ -139,8 +142,10 @@ SERVER = dataclasses.replace(SMALL, tab="serving", split="both", other="mi355x")
 @pytest.mark.parametrize(
     "state",
     [
-        with_change(SERVER, "limits.load", 3.0),
-        with_change(dataclasses.replace(SERVER, cache="fp8"), "system.matrix_flops", 1.5e15),
+        with_change(
+            with_change(dataclasses.replace(SERVER, cache="fp8"), "system.matrix_flops", 1.5e15),
+            *("limits.load", 3.0),
+        ),
         dataclasses.replace(SERVER, own_system=OWN_SYSTEM, weights="bf16", software="sglang-2025"),
     ],
 )

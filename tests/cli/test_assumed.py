@@ -4,6 +4,7 @@ import json
 
 import pytest
 import xarray as xr
+from daily import daily
 
 from jaxroof.views.text.assumed import assumed_sentences
 
@@ -12,7 +13,7 @@ RULES = "--where tp=1,pp=1,mb=1,zero<=1"
 EVEN = "Experts: exchange by DeepEP or HybridEP, load balanced."
 
 
-@pytest.mark.parametrize("command", ["search", "fit", "explain", "compare"])
+@pytest.mark.parametrize("command", daily(["search", "fit", "explain", "compare"], 0, 1))
 def test_an_answer_names_the_dispatcher_and_the_load_where_there_are_experts(jaxroof, command):
     assert EVEN in jaxroof(f"{command} {ASKED} {RULES}").out
     dense = ASKED.replace("qwen3-30b-a3b", "llama3-8b")

@@ -4,6 +4,7 @@ import io
 import json
 
 import pytest
+from daily import daily
 from rich.console import Console
 
 import jaxroof as jr
@@ -89,7 +90,7 @@ def test_the_table_fits_80_columns():
     assert all(word in lines[2] or word in lines[3] for word in ("weights", "vations", "fers"))
 
 
-@pytest.mark.parametrize("width", [60, 80])
+@pytest.mark.parametrize("width", daily([60, 80], 0))
 @pytest.mark.parametrize("line", [SMALL.replace("zero=1", "zero=1,rc=0"), LARGE])
 def test_every_line_fits_the_columns_asked_for(line, width, jaxroof, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(width))

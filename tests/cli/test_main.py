@@ -765,7 +765,7 @@ SETTING = {  # commands that take settings, none of which is an argument of the 
 }
 
 
-@pytest.mark.parametrize("command", [*SETTING, "run"])
+@pytest.mark.parametrize("command", daily([*SETTING, "run"], 0, 5, 6, 10))
 def test_no_setting_is_taken_for_an_argument(command, jaxroof, tmp_path):
     """What --set or [set] names is a field or a choice, whatever the arguments of functions are."""
     columns = "model,system,gpus,global_batch,dp,tp,pp,microbatch"

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from daily import daily
 
 import jaxroof as jr
 
@@ -16,7 +17,7 @@ COMMANDS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("line", COMMANDS)
+@pytest.mark.parametrize("line", daily(COMMANDS, 0, 1, 5, 6))
 def test_json_is_the_file(line: str, jaxroof: Any) -> None:
     said = jaxroof(f"{line} --json -o found.json")
     with open("found.json", encoding="utf-8") as file:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from daily import daily
 
 import jaxroof as jr
 from jaxroof.analyses.training_plans import OF_LAYER
@@ -59,7 +60,7 @@ def test_a_part_of_a_step_is_called_alike_in_tables_sentences_and_pictures() -> 
 L = "--model llama3-8b --system h100-nvs8"
 
 
-@pytest.mark.parametrize("name", ["zb-h1", "zb_h1"])
+@pytest.mark.parametrize("name", daily(["zb-h1", "zb_h1"], 1))
 @pytest.mark.parametrize("command", [
     f"search {L} --gpus 8 --batch 8 --where tp=1,vp=1 --set schedule=",
     f"fit {L} --plan tp=2,pp=2 --batch 8 --set schedule=",

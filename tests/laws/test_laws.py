@@ -129,7 +129,7 @@ SEARCHES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # axes, options
 
 
 COMPILED = (  # of which a fold is compiled daily too, one a role that an axis may have
-    *("machines and capacities", "best plans", "cluster sizes", "size and capacity together"),
+    *("machines and capacities", "cluster sizes", "size and capacity together"),
 )
 
 

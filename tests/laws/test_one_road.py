@@ -184,7 +184,7 @@ def test_the_study_s_plans_end_in_that_way_too(command, asked, why, jaxroof):
 
 
 @pytest.mark.parametrize(
-    ("size", "where"), daily(itertools.product([13, 500], ["", "tp=1,dp=1,pp=1,cp=1"]), 1, 2)
+    ("size", "where"), daily(itertools.product([13, 500], ["", "tp=1,dp=1,pp=1,cp=1"]), 2)
 )
 def test_where_nothing_is_legal_every_road_says_the_same(size, where, jaxroof):
     """The same reason and the same near numbers; over axes such a point is NaN with its reason."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import training_memory as golden
+from daily import daily
 
 from jaxroof.estimators.training import stages
 from jaxroof.estimators.training.inputs import PlannedStep
@@ -127,7 +128,9 @@ def drawn(name: str, seed: int) -> PlannedStep:
     return dataclasses.replace(inputs, model=model, plan=plan, early_forward=early)
 
 
-@pytest.mark.parametrize("name", ["base", "gpt3_dropout", "mixtral_ep8", "deepseek_v3_1f1b"])
+@pytest.mark.parametrize(
+    "name", daily(["base", "gpt3_dropout", "mixtral_ep8", "deepseek_v3_1f1b"], 0, 3)
+)
 def test_one_of_them_is_the_fullest(name: str) -> None:
     _, own = golden.case(CASES[name])
     for level, schedule, division in itertools.product((0.0, 2.0), Schedule, (UNEVEN, EVEN)):

@@ -11,6 +11,7 @@ import termios
 
 import numpy as np
 import pytest
+from daily import daily
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from places import ROOT
@@ -129,7 +130,7 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", daily(COMMANDS, *range(len(COMMANDS) - 1)))
 def test_every_command_keeps_to_the_width_of_its_terminal(command, shown, tmp_path):
     """Columns that are not optional, and what wraps, are there in full at every width."""
     for name, text in {
