@@ -217,7 +217,7 @@ def in_rows(state, best):
     return jr.evaluate_rows(training, pd.DataFrame([line]), precision=state.precision).iloc[0]
 
 
-@pytest.mark.parametrize("seed", daily(range(20), 2, 3, 6, 8, 11, 19))
+@pytest.mark.parametrize("seed", daily(range(20), 2, 3, 8, 19))
 def test_one_question_has_one_answer(seed, jaxroof, tmp_path):
     """Twenty questions, each by page, shell, Python, sweep file and a table of rows."""
     state = drawn(seed)

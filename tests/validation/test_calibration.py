@@ -110,6 +110,7 @@ def test_a_handful_of_rows_finds_the_factor_of_a_software(tmp_path, factor):
     assert np.median(np.abs(found.apart)) < 0.04
 
 
+@pytest.mark.slow  # each plan is left out in turn; a handful of rows daily: above
 def test_changed_constants_are_found_within_their_intervals(tmp_path):
     changed = {"matmul": 0.78, "matmul_fp8": 0.66}
     found = calibrate(made(tmp_path, dense(), 1.1, **changed), SYSTEM)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from complex_step import Operations
+from daily import daily
 from estimator_laws import Law, example, laws, smooth
 from refusals import refused
 
@@ -127,7 +128,7 @@ def legal_plans(split: str, count: int) -> tuple[Any, Any]:
     return dataclasses.replace(checked(INPUTS), plan=plan), recipe
 
 
-@pytest.mark.parametrize("split", ["1d", "summa", "context"])
+@pytest.mark.parametrize("split", daily(["1d", "summa", "context"], 0))
 def test_counts_have_the_slopes_of_the_relaxed_step(split: str) -> None:
     """Counts are real numbers there, quotients not rounded: a complex step at legal plans."""
     inputs, recipe = legal_plans(split, 200)
@@ -330,7 +331,7 @@ def test_a_ridge_has_two_sides() -> None:
     assert off.elasticity.values == pytest.approx([0.0, 0.0, -1.0, 0.0])
 
 
-@pytest.mark.parametrize("split", ["1d", "summa", "context"])
+@pytest.mark.parametrize("split", daily(["1d", "summa", "context"], 1))
 def test_a_training_step_on_a_ridge_has_two_sides(split: str) -> None:
     """The two one-sided slopes of a real step are its one-sided differences."""
     inputs, recipe = legal_plans(split, 4)
@@ -451,7 +452,7 @@ def test_a_plan_of_ones_own_is_not_searched() -> None:
     assert field_at(own, "plan.tensor").metadata["whole"]
 
 
-@pytest.mark.parametrize("model", ["llama3-8b", "deepseek-v3"])
+@pytest.mark.parametrize("model", daily(["llama3-8b", "deepseek-v3"], 1))
 def test_a_step_has_a_slope_with_every_number_where_parts_are_absent(model: str) -> None:
     given = {"system": "gb200-nvl72", "gpus": 64, "global_batch": 128, "plan.data": 64}
     _, inputs, recipe, _ = ask(training, settings={"model": model, **given})

@@ -126,7 +126,7 @@ def test_tiers_need_a_fabric_and_grow_along_an_axis():
 def test_explain_names_the_tier_that_binds():
     asked = {"model": "llama3-70b", "system": TAPER, "gpus": 1024, "global_batch": 1024}
     slow = {"system.tiers.1.size": 32, "system.tiers.2.bandwidth": 2e9}
-    found = explain({**asked, **slow}, estimator="training", where="zero=3,tp=8,pp=1")
+    found = explain({**asked, **slow}, estimator="training", where="zero=3,tp=8,pp=1,cp=1,off=0")
     names = resources_of(found.operations).limits
     seconds = found.operations.seconds.sum("operation").to_series()
     assert names["tier_2"] == "tier 2"
