@@ -397,7 +397,7 @@ PAIR = "--estimator published --model gpt3 --gpus 64 --batch 64"
 BAD = [  # arguments, a part of the one line
     (f"compare {PAIR} --system a100-nvs4 --split suma", "split: suma: no such Split. Did you"),
     (f"compare {PAIR} --system a100-nvs4 --split 1d,1d", "--split: 1d: given twice; expected each"),
-    (f"compare {PAIR} --system a100-nvs4,a100-nvs4", "--system: a100-nvs4: given twice"),
+    (f"compare {PAIR} --system a100-nvs4,a100-nvs4", "--systems: a100-nvs4: given twice"),
     (f"compare {PAIR} --system a100-nvs4,b200-nv8", "--system: b200-nv8: no such system. Did you"),
     (f"compare {PAIR} --system h200", "--system: h200: no such system; expected one of h200-nvs4"),
     ("compare --estimator published --model gtp3 --gpus 8 --batch 8 --system a100-nvs4",

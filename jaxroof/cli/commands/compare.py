@@ -35,7 +35,7 @@ Examples:
     **types.LIST,
 )
 @click.option(
-    "--system", "system_names", required=True, metavar="S[,S...]", type=types.NAMES,
+    "--system", "--systems", "system_names", required=True, metavar="S[,S...]", type=types.NAMES,
     help="Names or files, each as S or S:GPUS:PRECISION.", shell_complete=completion.systems,
     **types.LIST,
 )  # fmt: skip
