@@ -64,7 +64,7 @@ def runs(tmp_path: Path) -> Path:
     page = (DOCS / "howto" / "calibrate.md").read_text(encoding="utf-8")
     text = re.search(r'```csv title="runs.csv"\n(.*?)```', page, re.DOTALL)
     assert text is not None
-    (tmp_path / "runs.csv").write_text(text[1], encoding="utf-8")
+    (tmp_path / "runs.csv").write_text("".join(text[1].splitlines(True)[:4]), encoding="utf-8")
     return tmp_path / "runs.csv"
 
 

@@ -229,6 +229,7 @@ def test_a_question_without_an_answer_is_one_line_and_a_good_one_mends_it(open_p
     assert best(page) == answered  # what was asked beside it has its answer
 
 
+@pytest.mark.slow  # links restore states daily: below
 def test_going_back_asks_the_question_before_and_forward_the_next(open_page):
     page = open_page()
     first, links = best(page), [link(page)]
@@ -249,6 +250,7 @@ def test_going_back_asks_the_question_before_and_forward_the_next(open_page):
     assert link(page) == links[1]
 
 
+@pytest.mark.slow  # the answers of the map daily: test_answers.py
 def test_a_map_that_cannot_be_drawn_is_mended_on_its_tab_and_a_click_sets_the_machine(open_page):
     page = open_page(f"{SMALL}&tab=map&across=secret")
     alert = page.locator("[role=alert]")

@@ -6,7 +6,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from architectures import architecture_of_2025, one_of_each, rows
+from architectures import architecture_of_2025, rows
+from daily import daily
 from refusals import refused
 
 import jaxroof as jr
@@ -145,10 +146,13 @@ def test_models_move_along_an_axis_with_their_choices() -> None:
     assert found.values.tolist() == alone
 
 
+# dense with tied embeddings, experts of latent attention, windows, an old one, hybrids
+KINDS = ("gemma-3-1b", "deepseek-v3.2", "gpt-oss-20b", "gpt2-124m", "qwen3-next-80b-a3b")
+KINDS += ("nemotron-3-super-120b-a12b", "kimi-linear-48b-a3b")
 TRAINED = [name for name in NAMES if not only_parameters(*architecture_with_choices(name))]
 
 
-@pytest.mark.parametrize("name", one_of_each(TRAINED))
+@pytest.mark.parametrize("name", daily(TRAINED, *map(TRAINED.index, KINDS)))
 def test_a_model_as_a_record_is_the_model_by_name(name: str) -> None:
     """What it is goes along with its numbers, into every question that gives no recipe."""
     plan, system = jr.TrainingPlan(recompute=1.0), jr.training_system("h100-nvs8")

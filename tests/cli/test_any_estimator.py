@@ -102,7 +102,7 @@ NAMED = [  # of the catalogue, and commands that take it
 ]
 
 
-@pytest.mark.parametrize(("asked", "commands"), NAMED)
+@pytest.mark.parametrize(("asked", "commands"), daily(NAMED, 0, 1, 2))
 def test_one_of_the_catalogue_is_named_too(jaxroof: Any, asked: str, commands: str) -> None:
     asked = f"--model llama3-8b --gpus 8 --estimator {asked}"
     for command in commands.split():

@@ -80,7 +80,7 @@ def test_interleaving_asked_as_a_schedule_is_told_to_be_vp(jaxroof: Any) -> None
         assert "expected 1f1b, with vp" in said.err
 
 
-@pytest.mark.parametrize("exchange", ["ring", "all-to-all"])
+@pytest.mark.parametrize("exchange", daily(["ring", "all-to-all"], 1))
 @pytest.mark.parametrize("command", ["layers", "schedule --batch 8", "fit --batch 8"])
 def test_a_heading_says_the_exchange_by_its_word_where_there_is_one(
     jaxroof: Any, command: str, exchange: str

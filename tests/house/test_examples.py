@@ -49,6 +49,7 @@ def test_the_sweep_file_of_the_readme_runs(tmp_path):
     assert data.feasible.any()
 
 
+@pytest.mark.slow  # programs of a study and of the limits of scaling are compiled; README daily
 def test_the_page_on_python_runs_as_printed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     scope = ran("docs/python.md")

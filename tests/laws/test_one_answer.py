@@ -91,7 +91,7 @@ OWN_PLANS = {
 
 
 @pytest.mark.parametrize(
-    ("year", "precision"), daily(itertools.product(["", "2024.2"], ["bf16", "fp8"]), 0, 3)
+    ("year", "precision"), daily(itertools.product(["", "2024.2"], ["bf16", "fp8"]), 3)
 )
 def test_a_calibrated_file_gives_what_calibrate_printed(year, precision, jaxroof, tmp_path):
     """A search and jr.evaluate with the file, asked as calibrate says, have its fitted seconds."""

@@ -64,7 +64,7 @@ def names_of(selective: str) -> str:
     return ",".join(module.value for module in modules_of(recipe))
 
 
-@pytest.mark.parametrize("kernel", AttentionKernel)
+@pytest.mark.parametrize("kernel", daily(AttentionKernel, 0, 2))
 @pytest.mark.parametrize("model", daily(LANGUAGE, *map(LANGUAGE.index, FEW)))
 def test_what_is_computed_again_frees_bytes(model: str, kernel: AttentionKernel) -> None:
     """A part of the layers that frees no byte takes no time, whatever else is computed again.

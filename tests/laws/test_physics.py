@@ -100,7 +100,7 @@ def test_rates_of_work_say_the_same_thing(reports):
         assert float(data.step_time.min()) > 0
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=30, deadline=None, derandomize=True)
 @given(case=planned(), factor=st.floats(1.0, 50.0), name=st.sampled_from(RATES + SHARES))
 def test_a_faster_part_never_slows_a_step(case, factor, name):
     """Except vector_flops in fused attention's FLOP (Q11), which count, not time, goes down."""
@@ -112,7 +112,7 @@ def test_a_faster_part_never_slows_a_step(case, factor, name):
     assert float(after) <= float(before) * (1 + 1e-12)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(case=planned(), factor=st.floats(0.0, 1.0), name=st.sampled_from(LATENCIES))
 def test_a_shorter_latency_never_slows_a_step(case, factor, name):
     inputs, recipe = case
@@ -137,7 +137,7 @@ def test_rates_less_latencies_sum_to_minus_one(case):
     assert total == pytest.approx(-1.0, abs=1e-12)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(case=planned(), scale=st.floats(0.01, 100.0))
 def test_a_machine_that_is_all_faster_is_as_much_faster(case, scale):
     inputs, recipe = case
@@ -154,7 +154,7 @@ def test_a_machine_that_is_all_faster_is_as_much_faster(case, scale):
     assert after * scale == pytest.approx(before, rel=1e-12)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=30, deadline=None, derandomize=True)
 @given(
     case=planned(),
     path=st.sampled_from(
@@ -179,7 +179,7 @@ def test_derivative_equals_a_difference(case, path):
     assert (up - down) / (2 * step) == pytest.approx(slope, abs=1e-6)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=30, deadline=None, derandomize=True)
 @given(
     case=planned(),
     change=st.fixed_dictionaries(

@@ -37,7 +37,7 @@ def question(name: str, gpus: int, batch: int) -> tuple[TrainingInputs, Training
     return inputs, choose(TrainingRecipe(), choices)
 
 
-@pytest.mark.parametrize("gpus", [512, 768])
+@pytest.mark.parametrize("gpus", daily([512, 768], 1))
 @pytest.mark.parametrize("name", one_of_each(language_models()))
 def test_pipelines_are_weighed_and_legal_in_fit_too(name: str, gpus: int) -> None:
     """Whether or not they divide the layers; what a search lists, ``fit --plan`` takes."""

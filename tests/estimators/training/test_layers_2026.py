@@ -178,7 +178,7 @@ def test_a_stage_holds_what_its_layers_keep(place: int) -> None:
 # ---- Laws of the time of a step -----------------------------------------------------------------
 
 factors = given(factor=st.floats(1.0, 8.0))
-few = settings(max_examples=4, deadline=None, derandomize=True)
+few = settings(max_examples=2, deadline=None, derandomize=True)
 
 
 def those_with(field: str) -> list[Asked]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from daily import daily
 
 import jaxroof as jr
 from jaxroof.analyses.result_metadata import resources
@@ -133,7 +134,7 @@ def test_a_system_without_a_chip_has_no_step_time() -> None:
         jr.training_system("tpu-v5p")
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", daily(MODELS, 0, 2, 4, 8))
 def test_a_step_goes_one_way_along_every_parameter(model: str) -> None:
     """What `explain` passes over plans by: between two values no step is below both their ends."""
     inputs, recipe = drawn(model)
