@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from daily import daily
 from places import ROOT
 
 import jaxroof as jr
@@ -264,7 +265,7 @@ def test_every_option_that_is_a_list_may_be_repeated(jaxroof: Any):
     assert jaxroof(f"{line} h100-nvs8 --system a100-80-sxm").words == plain.words
 
 
-@pytest.mark.parametrize("deadline", [None, 1.0])
+@pytest.mark.parametrize("deadline", daily([None, 1.0], 1))
 def test_the_picture_shows_dollars_days_and_where_they_go(deadline: float | None):
     from jaxroof.views.plots.budget import picture
 

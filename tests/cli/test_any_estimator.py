@@ -66,7 +66,7 @@ def test_a_command_takes_an_estimator_by_name(jaxroof: Any, line: str, said: str
         assert word not in ended.words
 
 
-@pytest.mark.parametrize("line", daily([one for one, _ in LINES[:5]], 2, 4))
+@pytest.mark.parametrize("line", daily([one for one, _ in LINES[:5]], 2))
 def test_its_answers_are_drawn_reported_and_plotted(jaxroof: Any, line: str) -> None:
     assert jaxroof(f"{line} -o found.nc").code == 0
     assert jaxroof("plot found.nc -o found.png").code == 0

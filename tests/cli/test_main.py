@@ -495,7 +495,7 @@ WHERE = [  # constraints, the same on the columns of the survey
 ]
 
 
-@pytest.mark.parametrize(("where", "same"), WHERE, ids=[w for w, _ in WHERE])
+@pytest.mark.parametrize(("where", "same"), daily(WHERE, 1, 2, 3), ids=[w for w, _ in WHERE])
 def test_constraints_keep_the_plans_they_describe(where, same, jaxroof, surveyed, tmp_path):
     said = jaxroof(f"search {QUESTION} --where '{where}' --verbose -o some.nc")
     kept = surveyed.isel(plan=np.flatnonzero(same(surveyed).values))

@@ -47,6 +47,7 @@ def by_sizes():
     return found
 
 
+@pytest.mark.slow  # of all packaged rows; a model as a record is the one by name daily: catalog/
 def test_rows_of_models_of_the_catalogue_are_answered_by_name():
     """A model by its name has the time that a row has whose columns state its sizes."""
     rows = packaged_rows("steps")

@@ -98,7 +98,7 @@ PLANS: dict[str, dict[str, int]] = {
 }
 
 
-@pytest.mark.parametrize("model", PLANS)
+@pytest.mark.parametrize("model", daily(PLANS, 1, 2))
 def test_a_printed_price_is_the_ratio_of_two_evaluations(model: str) -> None:
     plan = PLANS[model]
     before = jr.fit(plan=plan, **about(model))

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from daily import daily
 from places import packed_bytes
 from refusals import refused
 
@@ -86,7 +87,9 @@ def test_the_packaged_rows_are_all_there_and_small() -> None:
             assert set(notes) <= set(NOTES)
 
 
-@pytest.mark.parametrize("name", ["mt_nlg_a100", "simumax_b200", "megatron_bridge_moe"])
+@pytest.mark.parametrize(
+    "name", daily(["mt_nlg_a100", "simumax_b200", "megatron_bridge_moe"], 0, 1)
+)
 def test_packaged_rows_are_a_file_of_evaluate(name: str) -> None:
     """What validate answers to a row, a table of rows of the estimator answers."""
     frame = packaged("steps", name)

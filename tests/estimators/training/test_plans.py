@@ -86,7 +86,7 @@ SIZES = [(DENSE, 6, 12), (ROUTED, 8, 8)]
 
 @pytest.mark.parametrize(
     ("model", "gpus", "batch", "recipe"),
-    daily([(*size, recipe) for size in SIZES for recipe in RECIPES], 0, 1, 3, 5, 6, 8),
+    daily([(*size, recipe) for size in SIZES for recipe in RECIPES], 0, 3, 6, 8),
 )
 def test_the_list_is_what_the_rules_leave(
     model: dict[str, float], gpus: int, batch: int, recipe: str

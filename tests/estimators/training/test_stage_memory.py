@@ -309,7 +309,7 @@ def test_what_is_missing_and_what_fills() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    daily(["interleave_5", "deepseek_v3_dualpipe", "remainder", "zb_h1", "qwen3_moe_act"], 0, 1),
+    daily(["interleave_5", "deepseek_v3_dualpipe", "remainder", "zb_h1", "qwen3_moe_act"], 1),
 )
 def test_jax_and_numpy_agree(name: str) -> None:
     inputs, recipe = golden.case(CASES[name])
