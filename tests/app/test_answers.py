@@ -370,7 +370,7 @@ def test_the_page_names_its_controls_and_no_option_of_the_shell():
     for typed in MINE:
         data, wrong = with_mine(dataclasses.replace(SMALL, mine=typed, where="pp<=2"))
         said += [alert(wrong), paragraph(own_sentence(data))]
-    for state in (SMALL, dataclasses.replace(SMALL, model="deepseek-v3", gpus=256)):
+    for state in (SMALL, dataclasses.replace(SMALL, model="mixtral-8x7b", gpus=32)):
         data = plans.best_plans(state)
         said += [*map(paragraph, plans.headline(data))]
         said += [paragraph(memory.answer_sentence(memory.by_stage(asked(state), data)))]

@@ -13,7 +13,7 @@ RULES = "--where tp=1,pp=1,mb=1,zero<=1"
 EVEN = "Experts: exchange by DeepEP or HybridEP, load balanced."
 
 
-@pytest.mark.parametrize("command", daily(["search", "fit", "explain", "compare"], 0, 1))
+@pytest.mark.parametrize("command", daily(["search", "fit", "explain", "compare"], 0, 1, 3))
 def test_an_answer_names_the_dispatcher_and_the_load_where_there_are_experts(jaxroof, command):
     assert EVEN in jaxroof(f"{command} {ASKED} {RULES}").out
     dense = ASKED.replace("qwen3-30b-a3b", "llama3-8b")

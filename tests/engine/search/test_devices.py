@@ -36,6 +36,7 @@ def save(path: str) -> None:
     pathlib.Path(path).write_bytes(pickle.dumps(winners("jax")))
 
 
+@pytest.mark.slow  # daily every compiled search of the tests has two devices: conftest.py
 def test_eight_devices_answer_what_one_does(tmp_path):
     """A process of its own has forced host devices; NumPy, here, has one core and no device."""
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={DEVICES}"
