@@ -10,6 +10,7 @@ import re
 import numpy as np
 import pytest
 import xarray as xr
+from daily import daily
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
@@ -262,7 +263,7 @@ def test_pareto_writes_every_stair(jaxroof, tmp_path):
     xr.testing.assert_equal(data, expected)
 
 
-@pytest.mark.parametrize("gpus", ["64", "7,32,64"])
+@pytest.mark.parametrize("gpus", daily(["64", "7,32,64"], 1))
 def test_pareto_draws(gpus, jaxroof, tmp_path):
     pytest.importorskip("matplotlib")
     line = f"pareto {MACHINE} --gpus {gpus} --batch 64 -o stairs.png"

@@ -4,6 +4,7 @@ import math
 import re
 
 import pytest
+from daily import daily
 
 import jaxroof as jr
 from jaxroof.estimators.training.step import training
@@ -114,7 +115,7 @@ def test_json_is_what_is_written(jaxroof, tmp_path):
     assert "--json and --quiet exclude each other" in wrong.err
 
 
-@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize("level", daily([0, 1, 2], 2))
 def test_fit_reads_how_much_a_plan_computes_again(level, jaxroof, tmp_path):
     """The memory that fit finds for a whole plan is the one that a search has for it."""
     asked = f"{ASKED} --gpus 16 --where rc={level} --top 1 -o best.json"
