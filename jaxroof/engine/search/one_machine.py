@@ -88,6 +88,12 @@ class OneMachine:
             self._columns.update(zip(new, np.ascontiguousarray(every.T), strict=True))
         return {name: self._columns[name] for name in names}
 
+    @property
+    def signed(self) -> np.ndarray:
+        """Return the objective of every plan, whatever its limits: less is better."""
+        name = self.question.objective
+        return self.question.sign * self.columns([name])[name]
+
     @functools.cached_property
     def _columns(self) -> dict[str, np.ndarray]:
         return {self.question.estimator.need: self.need}
@@ -239,10 +245,7 @@ class OneMachine:
         others = [more for name, more in self.over.items() if name != self.question.estimator.need]
         if not others:
             return np.zeros(self.plans.size)
-        value = (
-            self.question.sign * self.columns([self.question.objective])[self.question.objective]
-        )
-        return np.where(np.all([more <= 0.0 for more in others], axis=0), value, FAR)
+        return np.where(np.all([more <= 0.0 for more in others], axis=0), self.signed, FAR)
 
     @property
     def evaluated(self) -> int:
@@ -286,12 +289,11 @@ class OneMachine:
         """
         question, aim = self.question, self.question.objective
         higher = field_metadata(question.report)[against].get("better") == "higher"
-        found, order = self.columns([aim, against]), np.argsort(self.need, kind="stable")
+        swept, order = self.columns([aim, against])[against], np.argsort(self.need, kind="stable")
         held = np.all(
             [np.ones(len(order)), *(o <= 0.0 for n, o in self.over.items() if n != against)], 0
         )
-        value = np.where(held, question.sign * found[aim], FAR)
-        return frontier_of(-found[against] if higher else found[against], value, order)
+        return frontier_of(-swept if higher else swept, np.where(held, self.signed, FAR), order)
 
     def reports(self, positions: np.ndarray) -> xr.Dataset:
         """Return some of the plans with all their results, as a Dataset over ``plan``."""

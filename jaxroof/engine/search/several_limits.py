@@ -43,8 +43,7 @@ def relaxed_limits(machine: OneMachine) -> dict[str, dict[str, float]]:
     question = machine.question
     if len(machine.bounds) < 2 or not machine.plans.size:
         return {}
-    value = question.sign * machine.columns([question.objective])[question.objective]
-    found, beyond = {}, machine.beyond()
+    found, beyond, value = {}, machine.beyond(), machine.signed
     for limit, (name, bound) in zip(question.estimator.limits, machine.bounds.items(), strict=True):
         others = [o <= 0.0 for other, o in machine.over.items() if other != name]
         within = np.where(np.all(others, axis=0) & limit.relax, value, FAR)

@@ -157,7 +157,9 @@ def of_run(run: Run, op: Operation, machine: System) -> dict[str, Any]:
     bars = _bars(
         job, {name: steps * part for name, part in parts.items()}, useful, op.realised, slowdown
     )
-    days = wall / DAY
+    days, energy = wall / DAY, dict[str, Number]()
+    if value_or(machine.chip_watts, None) is not None or _is_owned(op):
+        energy = _energy(run, op, machine, job, parts, useful, wall, bars)
     return {
         "wall_days": days,
         "wall_days_low": days * op.realised / HIGH,
@@ -179,7 +181,8 @@ def of_run(run: Run, op: Operation, machine: System) -> dict[str, Any]:
         "restart": job.restart,
         "spare_wait": job.spare.wait,
         "saves": useful / job.segment.work,
-        **_paid(run, op, machine, job, parts, useful, wall, bars),
+        **energy,
+        **_paid(run, op, job, wall, energy),
     }
 
 
@@ -207,26 +210,22 @@ def _bars(
     return {f"wall_{name}": seconds for name, seconds in bars.items()}
 
 
+def _is_owned(op: Operation) -> bool:
+    """Return whether dollars are those of machines that are bought, which need their energy."""
+    return value_or(op.price, None) is not None and value_or(op.rent, None) is None
+
+
 def _paid(
-    run: Run,
-    op: Operation,
-    machine: System,
-    job: Interrupted,
-    parts: Mapping[str, Number],
-    useful: Number,
-    wall: Number,
-    bars: Mapping[str, Number],
+    run: Run, op: Operation, job: Interrupted, wall: Number, energy: Mapping[str, Number]
 ) -> dict[str, Any]:
-    """Return energy, dollars and carbon, as far as watts and prices are known."""
+    """Return dollars and the carbon of what was made, as far as energy and prices are known."""
     rent, price = value_or(op.rent, None), value_or(op.price, None)
     made = (job.nodes + job.spare_nodes) * op.embodied_node
     paid = run.gpus + job.spare_nodes * job.node_gpus
     found: dict[str, Any] = {"embodied_carbon": (paid * op.embodied + made) * wall / op.life}
-    if value_or(machine.chip_watts, None) is not None or (price is not None and rent is None):
-        found |= _energy(run, op, machine, job, parts, useful, wall, bars)
     beside = op.people * wall + op.storage_price * job.save.state * op.kept_saves * wall
-    if price is not None and "energy" in found:
-        found["cost_energy"] = found["energy"] * op.tariff
+    if price is not None and energy:
+        found["cost_energy"] = energy["energy"] * op.tariff
         capital = formulas.capital_rate(price, op.years, op.interest, op.residual)
         owned = paid * (capital + op.upkeep * price / YEAR) * wall
         found["cost_owned"] = owned + found["cost_energy"] + beside
